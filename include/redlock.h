@@ -1,0 +1,545 @@
+/*
+ * libredlock: a lock with a time limit, held on a majority of independent
+ * Redis or Valkey primaries.
+ *
+ * WHAT A LEASE DOES NOT GUARANTEE
+ *
+ * A lease is a promise about time, made by clocks. It is good for efficiency:
+ * it keeps two workers from doing the same work. On its own it is not good
+ * enough where two holders at once would destroy data. Read this first:
+ *
+ *  - It ends by itself. A process that is paused (SIGSTOP, swap, a debugger, a
+ *    suspended laptop, a paused virtual machine) can wake up after its lease
+ *    ended and go on. The library notices before it touches a key, and
+ *    redlock_is_held() says so, but it cannot stop your code in between two
+ *    instructions. Ask before every step that matters, and leave a margin.
+ *  - It trusts that clocks run at about the same rate. The drift allowance
+ *    (1 % of the ttl and 2 ms, by default) covers rates, not steps: Redis and
+ *    Valkey expire keys by wall clock, and a primary whose clock is stepped
+ *    forward forgets the lock early.
+ *  - It trusts primaries to remember. A primary that restarts without its data
+ *    would vote twice. This version has no restart guard: use primaries with
+ *    "appendonly yes" and "appendfsync always", or wait a full ttl before a
+ *    restarted one is let back in.
+ *  - It is not a fence. Writes already on their way when a lease ends still
+ *    arrive. Only the guarded resource can refuse them, by comparing a number
+ *    that grows with each holder; this version does not issue such numbers.
+ *  - It is not a queue. Waiters of one client are served in order; between
+ *    clients the next holder is whoever asks first.
+ *  - It is not reentrant, and it protects nothing from code that does not ask.
+ *
+ * docs/safety.md has the assumptions and the argument in full.
+ *
+ * WHAT IT DOES GUARANTEE
+ *
+ * While redlock_is_held() is true, at least quorum primaries, a majority of the
+ * configured list, were seen to keep this lock's key, and by their own clocks
+ * will keep it at least until redlock_deadline_ns(), provided no clock stepped,
+ * no rate differed by more than the drift allowance and no primary forgot.
+ *
+ * RESULTS
+ *
+ * Functions that return int: 0 is the only value that means "you hold it" (or
+ * extended, released, done). Everything else is negative: outcomes, which are a
+ * normal part of locking, and errors; redlock_is_outcome() tells them apart.
+ *
+ * THREADS
+ *
+ * Any thread may use a client and its locks. One lock must not be released or
+ * detached while another thread still uses that lock. No function here blocks
+ * longer than it says. The library's own threads block all signals.
+ *
+ * UNITS
+ *
+ * Durations are int64_t milliseconds and say so in their names (_ms).
+ * Absolute times are nanoseconds (_ns) of the clock that counts suspend:
+ * CLOCK_BOOTTIME on Linux, CLOCK_MONOTONIC elsewhere.
+ *
+ * FORK
+ *
+ * A client belongs to the process that made it. In a child process every call
+ * returns REDLOCK_ERR_FORKED; freeing there closes descriptors, sends nothing.
+ */
+#ifndef REDLOCK_H
+#define REDLOCK_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__) || defined(__clang__)
+#define REDLOCK_API __attribute__((visibility("default")))
+#define REDLOCK_MUST_USE __attribute__((warn_unused_result))
+#else
+#define REDLOCK_API
+#define REDLOCK_MUST_USE
+#endif
+
+/* ---- limits: each has an error of its own ------------------------------- */
+
+#define REDLOCK_MAX_NODES 31            /* primaries of one client */
+#define REDLOCK_MAX_KEY_LEN 4096        /* bytes of a lock name, prefix included */
+#define REDLOCK_MAX_PREFIX_LEN 256      /* bytes of the key prefix */
+#define REDLOCK_MAX_TTL_MS 31536000000  /* 365 days: upper bound of max_ttl_ms */
+#define REDLOCK_MAX_WAIT_MS 31536000000 /* longer waits: REDLOCK_WAIT_FOREVER */
+#define REDLOCK_MAX_DRIFT_PPM 500000    /* half the ttl */
+#define REDLOCK_MAX_LOCKS 65536         /* locks, and keys still being removed, of one client */
+#define REDLOCK_TEXT_LEN 128            /* bytes of a node's text, final NUL included */
+#define REDLOCK_ADDRESS_LEN 256         /* bytes of a node's address, final NUL included */
+#define REDLOCK_TOKEN_LEN 80            /* bytes of a token text, final NUL included */
+
+#define REDLOCK_WAIT_FOREVER INT64_C(-1)
+
+/* ---- results ------------------------------------------------------------ */
+
+typedef enum redlock_result {
+    REDLOCK_OK = 0, /* you hold it; extended; released; done */
+
+    /* Outcomes: what locking is about. */
+    REDLOCK_PENDING = -1,       /* started with redlock_start_*, no verdict yet */
+    REDLOCK_BUSY = -2,          /* somebody else holds it, or a split vote */
+    REDLOCK_NO_QUORUM = -3,     /* fewer than quorum primaries gave a lock answer */
+    REDLOCK_WAIT_DEADLINE = -4, /* the wait ended before any attempt had a verdict */
+    REDLOCK_EXPIRED = -5,       /* the validity had run out */
+    REDLOCK_LOST = -6,          /* the majority is gone: removed, or another owner's */
+    REDLOCK_CANCELLED = -7,     /* redlock_cancel() was called */
+
+    /* Errors: something to repair. */
+    REDLOCK_ERR_ARGUMENT = -20,      /* an argument or option is out of its range */
+    REDLOCK_ERR_URI = -21,           /* an endpoint cannot be understood */
+    REDLOCK_ERR_DUPLICATE = -22,     /* an endpoint is listed twice */
+    REDLOCK_ERR_QUORUM = -23,        /* a quorum under a majority, or over N */
+    REDLOCK_ERR_TTL = -24,           /* ttl < 1, not above its own drift, or > max_ttl_ms */
+    REDLOCK_ERR_KEY = -25,           /* empty, too long, or starts with "redlock:" */
+    REDLOCK_ERR_TOKEN = -26,         /* a token text cannot be understood */
+    REDLOCK_ERR_MEMBERS = -27,       /* a token from another list of primaries */
+    REDLOCK_ERR_STATE = -28,         /* not now: an operation is running, or no loop/thread */
+    REDLOCK_ERR_LIMIT = -29,         /* over REDLOCK_MAX_LOCKS or another named limit */
+    REDLOCK_ERR_MEMORY = -30,        /* out of memory */
+    REDLOCK_ERR_SYSTEM = -31,        /* threads, descriptors, clock or entropy failed: errno */
+    REDLOCK_ERR_FORKED = -32,        /* the client belongs to the parent process */
+    REDLOCK_ERR_UNSUPPORTED = -33,   /* not in this build or on this system */
+    REDLOCK_ERR_MISCONFIGURED = -34  /* the primaries do not fit together */
+} redlock_result;
+
+/* A short English text for a result; never NULL, static, no newline.
+ * Threads: any. Blocks: never. */
+REDLOCK_API const char *redlock_strerror(int rc);
+
+/* 1 for outcomes (and for REDLOCK_OK), 0 for errors. Threads: any. */
+REDLOCK_API int redlock_is_outcome(int rc);
+
+/* "major.minor.patch" of the library in use. Threads: any. */
+REDLOCK_API const char *redlock_version(void);
+
+/* 1 if this build understands rediss:// endpoints. Threads: any. */
+REDLOCK_API int redlock_has_tls(void);
+
+/* ---- client ------------------------------------------------------------- */
+
+/* N primaries, one connection each, one background thread. */
+typedef struct redlock_client redlock_client;
+
+/* One lock's life: acquiring, held, renewed, then lost or released. */
+typedef struct redlock_lock redlock_lock;
+
+/* Wakes every call that carries it. */
+typedef struct redlock_cancel_handle redlock_cancel_handle;
+
+enum {
+    REDLOCK_LOG_ERROR = 0,
+    REDLOCK_LOG_WARNING = 1,
+    REDLOCK_LOG_INFO = 2,
+    REDLOCK_LOG_DEBUG = 3
+};
+
+/* Receives one line without newline. Never a password or a whole token.
+ * Runs where the other callbacks run (see redlock_lock_options). */
+typedef void redlock_log_fn(void *context, int level, const char *line);
+
+/*
+ * Options of a client. Always start from redlock_options_init(): `size` lets
+ * later versions append fields. The struct owns nothing: strings are copied by
+ * redlock_client_new() and may be freed after it.
+ */
+typedef struct redlock_options {
+    size_t size; /* set by redlock_options_init() */
+
+    /*
+     * Endpoints, one per primary, all independent of each other:
+     *   redis://[user[:password]@]host[:port][/database]
+     *   redis://[::1]:6379          IPv6 in brackets
+     *   unix:///path/to/socket[?db=n]   (unix://user:password@/path to log in)
+     * Percent-escapes are decoded in user, password and path.
+     */
+    const char *const *nodes;
+    size_t node_count;    /* 1 is single-instance mode, through the same path */
+    const char *password; /* used where a URI has none; NULL: no AUTH */
+
+    uint32_t quorum;            /* 0: majority. Else n/2+1 .. n */
+    uint32_t drift_ppm;         /* summed rate error of client and primary: 10000 (1 %) */
+    int64_t max_ttl_ms;         /* 60000; a longer ttl is refused: renew instead */
+    int64_t node_timeout_ms;    /* 0: clamp(ttl / 20, 20, 500), per lock */
+    int64_t connect_timeout_ms; /* 1000: name, connect and greeting together */
+    int64_t silence_limit_ms;   /* 2000: a link with a request pending this long closes */
+
+    const char *prefix;      /* put before every key; NULL: none */
+    const char *client_name; /* CLIENT SETNAME; NULL: "libredlock" */
+
+    redlock_log_fn *log; /* NULL: silent */
+    void *log_context;
+
+    /*
+     * 1: no background thread; the application's own event loop drives the
+     * client (redlock_fd() below). Endpoints must then be numeric or unix.
+     */
+    int external_loop;
+} redlock_options;
+
+/* Threads: any. Blocks: never. */
+REDLOCK_API void redlock_options_init(redlock_options *options);
+
+/*
+ * Makes a client and starts to connect in the background.
+ * Threads: any. Blocks: no network is waited for.
+ * Returns 0 and *client; or an error with *client untouched, and, if text is not
+ * NULL, up to text_size bytes saying what is wrong and where (never a password):
+ * ARGUMENT, URI, DUPLICATE, QUORUM, UNSUPPORTED, LIMIT, MEMORY, SYSTEM.
+ */
+REDLOCK_API REDLOCK_MUST_USE int redlock_client_new(const redlock_options *options,
+                                                    redlock_client **client, char *text,
+                                                    size_t text_size);
+
+/*
+ * Frees a client. Removes of keys already under way are flushed first, also to
+ * primaries that owe an answer: at most one node timeout (500 ms unless set).
+ * Locks still held are left to their ttl. Every lock handle must have been
+ * released or detached before; calls still running in other threads must have
+ * ended. NULL is accepted. In a forked child: closes descriptors, sends nothing.
+ * Threads: one. Blocks: at most a node timeout. No callback runs after it.
+ */
+REDLOCK_API void redlock_client_free(redlock_client *client);
+
+/* ---- cancelling --------------------------------------------------------- */
+
+/* Threads: any. Returns 0, ERR_ARGUMENT or ERR_MEMORY. */
+REDLOCK_API REDLOCK_MUST_USE int redlock_cancel_new(redlock_cancel_handle **cancel);
+
+/*
+ * Every call that carries this handle, now and later, in any client, returns
+ * REDLOCK_CANCELLED at once. What the call already asked of the primaries is
+ * still removed in the background.
+ * Threads: any, not from a signal handler. Blocks: never on the network.
+ */
+REDLOCK_API void redlock_cancel(redlock_cancel_handle *cancel);
+
+/* No call and no lock may carry it any more. NULL is accepted. */
+REDLOCK_API void redlock_cancel_free(redlock_cancel_handle *cancel);
+
+/* ---- what each primary said --------------------------------------------- */
+
+typedef enum redlock_vote {
+    REDLOCK_VOTE_NONE = 0,    /* not asked in this round */
+    REDLOCK_VOTE_OURS = 1,    /* granted, extended or removed: the key was ours */
+    REDLOCK_VOTE_FREE = 2,    /* there was no key */
+    REDLOCK_VOTE_FOREIGN = 3, /* the key is another owner's */
+    REDLOCK_VOTE_ERROR = 4,   /* the primary answered with an error: see text */
+    REDLOCK_VOTE_SILENT = 5,  /* no answer within the node timeout */
+    REDLOCK_VOTE_DOWN = 6     /* no connection: see text */
+} redlock_vote;
+
+typedef struct redlock_node_result {
+    char address[REDLOCK_ADDRESS_LEN]; /* as configured, without user and password */
+    redlock_vote vote;
+    int64_t elapsed_us;          /* from the round's start to this answer; -1: none */
+    char text[REDLOCK_TEXT_LEN]; /* the reason in words; "" where the vote says it all */
+} redlock_node_result;
+
+/* ---- locks -------------------------------------------------------------- */
+
+typedef enum redlock_event {
+    REDLOCK_EVENT_NONE = 0,
+    REDLOCK_EVENT_DONE = 1,            /* an operation begun by redlock_start_* has its result */
+    REDLOCK_EVENT_RENEWED = 2,         /* automatic renewal moved the deadline */
+    REDLOCK_EVENT_RENEWAL_FAILING = 3, /* a renewal failed; tried again while validity lasts */
+    REDLOCK_EVENT_LOST = 4             /* not held any more, once, no later than the deadline */
+} redlock_event;
+
+/*
+ * Runs in the client's background thread, or inside redlock_process(); never
+ * inside another call. None runs after redlock_release(), redlock_detach() or
+ * redlock_client_free() returned. It may call anything on this or other locks but
+ * must not wait (no redlock_acquire with a wait, no redlock_client_free), since
+ * renewals of other locks wait behind it. It may release its own lock.
+ */
+typedef void redlock_event_fn(void *context, redlock_lock *lock, redlock_event event);
+
+typedef struct redlock_lock_options {
+    size_t size; /* set by redlock_lock_options_init() */
+
+    int64_t ttl_ms;  /* 10000: how long the primaries keep the key */
+    int64_t wait_ms; /* 0: exactly one attempt. D: all over by D. REDLOCK_WAIT_FOREVER */
+
+    int64_t retry_base_ms; /* 10: least delay between attempts, > 0 */
+    int64_t retry_cap_ms;  /* 1000: delays grow up to this, with jitter */
+
+    int64_t min_validity_ms; /* 0: held only while more than this is left */
+
+    int renew;           /* 1: renew at a third of the ttl, in the background */
+    int64_t max_hold_ms; /* 0: no cap. Else renewal ends and the lock is lost after this */
+
+    redlock_event_fn *on_event; /* NULL: none */
+    void *event_context;
+
+    redlock_cancel_handle *cancel; /* NULL: none. Must outlive the lock */
+
+    /*
+     * NULL, or room for result_count entries, written whenever redlock_acquire(),
+     * redlock_extend() or redlock_release() of this lock returns with anything but
+     * an argument error: one entry per primary, in the order configured. The
+     * only way to see why an acquire failed, since that returns no handle. Must
+     * outlive the lock.
+     */
+    redlock_node_result *results;
+    size_t result_count;
+} redlock_lock_options;
+
+/* Threads: any. Blocks: never. */
+REDLOCK_API void redlock_lock_options_init(redlock_lock_options *options);
+
+/*
+ * Acquires `key` (key_len bytes, any bytes) on a majority of the primaries, by
+ * SET key token NX PX ttl on every one of them in parallel.
+ * Source: "Distributed Locks with Redis", redis.io, section "The Redlock algorithm".
+ *
+ * options may be NULL for the defaults.
+ * Threads: any. Blocks: wait_ms; with wait 0 at most connect timeout + node timeout.
+ * Returns:
+ *   0             you hold it; *lock is the handle
+ *   BUSY          somebody else holds it, or the votes were split
+ *   NO_QUORUM     too few primaries answered; options->results says why
+ *   WAIT_DEADLINE the wait ended before an attempt had a verdict (queued behind
+ *                 another caller of this client)
+ *   EXPIRED       the quorum answered only when the validity was used up
+ *   CANCELLED     by redlock_cancel()
+ *   errors        ARGUMENT, TTL, KEY, LIMIT, MEMORY, SYSTEM, FORKED, STATE
+ * On anything but 0 *lock is untouched and every key this call may have left
+ * behind is being removed.
+ */
+REDLOCK_API REDLOCK_MUST_USE int redlock_acquire(redlock_client *client, const void *key,
+                                                 size_t key_len,
+                                                 const redlock_lock_options *options,
+                                                 redlock_lock **lock);
+
+/*
+ * Sets the lock's remaining time to ttl_ms (0: its last ttl) on the primaries
+ * that were counted when it was granted, where the key is still ours; never
+ * creates a key on a failed round. A shorter ttl lowers the deadline at once.
+ * Threads: any, one operation per lock at a time (else ERR_STATE); a renewal
+ * under way is waited for. Blocks: at most connect timeout + node timeout, and
+ * never beyond the lock's deadline by more than that.
+ * Returns 0 with a new deadline; EXPIRED, LOST, NO_QUORUM (the old deadline
+ * stands, the keys stay), CANCELLED; errors TTL, STATE, MEMORY, FORKED.
+ */
+REDLOCK_API REDLOCK_MUST_USE int redlock_extend(redlock_lock *lock, int64_t ttl_ms);
+
+/*
+ * Removes the key from every primary it was ever written to, and frees the handle
+ * in every case. NULL is accepted (ERR_ARGUMENT).
+ * Threads: any, as the last use of the handle. Blocks: at most a node timeout;
+ * primaries that have not answered by then get the removal in the background.
+ * Returns 0 if a majority still had it; else what was found:
+ * EXPIRED, LOST, NO_QUORUM, CANCELLED; error FORKED.
+ */
+REDLOCK_API int redlock_release(redlock_lock *lock);
+
+/*
+ * Hands the lock on: stops renewing, writes the token text, frees the handle and
+ * leaves the keys to their ttl. The text (value:set) holds the stored value and
+ * the counted set; whoever has it can extend and release the lock.
+ * token_size must be at least REDLOCK_TOKEN_LEN. On an error the handle lives on.
+ * Threads: as redlock_release. Blocks: only for a renewal under way.
+ * Returns 0; EXPIRED or LOST if nothing is left to hand on; errors ARGUMENT,
+ * STATE, FORKED.
+ */
+REDLOCK_API REDLOCK_MUST_USE int redlock_detach(redlock_lock *lock, char *token,
+                                                size_t token_size);
+
+/*
+ * Makes a handle from a token text of redlock_token() or redlock_detach(). Its
+ * validity is 0 until a first redlock_extend() succeeds: only the primaries know
+ * what is left. Sends nothing. An adopted lock is not renewed before that.
+ * Threads: any. Blocks: never.
+ * Returns 0; errors TOKEN, MEMBERS (the token was made with another list of
+ * primaries, or the same in another order), and those of redlock_acquire.
+ */
+REDLOCK_API REDLOCK_MUST_USE int redlock_adopt(redlock_client *client, const void *key,
+                                               size_t key_len, const char *token,
+                                               const redlock_lock_options *options,
+                                               redlock_lock **lock);
+
+/*
+ * 1 while the lease is valid by this machine's clock, read now, with more than
+ * min_validity_ms left; else 0. In a forked child 0.
+ * Threads: any. Blocks: never on the network.
+ */
+REDLOCK_API int redlock_is_held(const redlock_lock *lock);
+
+/* Milliseconds of validity left, rounded down; 0 if not held. Threads: any. */
+REDLOCK_API int64_t redlock_remaining_ms(const redlock_lock *lock);
+
+/* The instant the lease ends, on the clock named above; 0 if lost or not yet
+ * held. Only for comparing with the same clock on the same machine. */
+REDLOCK_API int64_t redlock_deadline_ns(const redlock_lock *lock);
+
+/* Writes the token text (value:set) without giving the lock away. token_size must
+ * be at least REDLOCK_TOKEN_LEN. Returns 0; STATE if not acquired; ARGUMENT. */
+REDLOCK_API int redlock_token(const redlock_lock *lock, char *token, size_t token_size);
+
+/* A word for a vote: "ours", "free", "foreign", ... Never NULL. Threads: any. */
+REDLOCK_API const char *redlock_vote_name(redlock_vote vote);
+
+/*
+ * Copies the newest round's result per primary, in the order configured.
+ * Answers that came after the verdict are in it too. Returns the number of
+ * primaries; at most `count` are written.
+ * Threads: any. Blocks: never on the network.
+ */
+REDLOCK_API size_t redlock_node_results(const redlock_lock *lock, redlock_node_result *results,
+                                        size_t count);
+
+/* ---- signals as a descriptor -------------------------------------------- */
+
+/*
+ * A descriptor that is readable while an event of this lock is unread:
+ * RENEWAL_FAILING, LOST (and DONE). Made at the first call, closed with the
+ * handle. Do not read or close it; call redlock_next_event().
+ * Threads: any. Returns the descriptor, or a negative redlock_result.
+ */
+REDLOCK_API int redlock_event_fd(redlock_lock *lock);
+
+/* The oldest unread event, or REDLOCK_EVENT_NONE. RENEWED events are not kept.
+ * Threads: any. Blocks: never. */
+REDLOCK_API redlock_event redlock_next_event(redlock_lock *lock);
+
+/* ---- without a handle --------------------------------------------------- */
+
+typedef enum redlock_holder {
+    REDLOCK_HOLDER_UNKNOWN = 0, /* fewer than quorum primaries answered */
+    REDLOCK_HOLDER_NONE = 1,    /* no one owner has a majority */
+    REDLOCK_HOLDER_ONE = 2      /* one owner has the key on a majority */
+} redlock_holder;
+
+typedef struct redlock_inspection {
+    redlock_holder holder;
+    int64_t remaining_ms; /* ONE: until fewer than quorum keys are left, by the primaries'
+                             own clocks; -1: a key without a ttl */
+    uint32_t votes;       /* primaries that have the majority owner's key */
+    char owner[REDLOCK_TOKEN_LEN]; /* ONE: the start of the stored value, printable, cut */
+} redlock_inspection;
+
+typedef struct redlock_node_inspection {
+    redlock_node_result result; /* FREE, OURS never, FOREIGN: a key is there; or a reason */
+    int64_t remaining_ms;       /* FOREIGN: by the primary's clock; -1: no ttl */
+    char owner[REDLOCK_TOKEN_LEN];
+} redlock_node_inspection;
+
+/*
+ * Who holds `key`, per primary and by majority. Advisory: it may have changed
+ * before this returns. nodes may be NULL; else it has room for node_count.
+ * Threads: any. Blocks: at most connect timeout + node timeout.
+ * Returns 0 when the question was put, whatever was found; errors KEY, ARGUMENT,
+ * MEMORY, STATE (external_loop), FORKED.
+ */
+REDLOCK_API REDLOCK_MUST_USE int redlock_inspect(redlock_client *client, const void *key,
+                                                 size_t key_len, redlock_inspection *inspection,
+                                                 redlock_node_inspection *nodes,
+                                                 size_t node_count);
+
+typedef enum redlock_node_state {
+    REDLOCK_NODE_DOWN = 0,       /* waiting to connect again */
+    REDLOCK_NODE_CONNECTING = 1, /* name, connect or greeting under way */
+    REDLOCK_NODE_READY = 2
+} redlock_node_state;
+
+typedef struct redlock_node_health {
+    char address[REDLOCK_ADDRESS_LEN];
+    redlock_node_state state;
+    uint32_t pending;            /* requests without an answer */
+    uint64_t connects;           /* connections made */
+    char text[REDLOCK_TEXT_LEN]; /* why it was last down; "" if never */
+} redlock_node_health;
+
+/* State per primary; returns their number, writes at most `count`.
+ * Threads: any. Blocks: never on the network. */
+REDLOCK_API size_t redlock_health(const redlock_client *client, redlock_node_health *nodes,
+                                  size_t count);
+
+/* Counters since redlock_client_new(). Set `size` before the call. */
+typedef struct redlock_stats {
+    size_t size;
+    uint64_t attempts;         /* acquire attempts sent */
+    uint64_t acquired;         /* that ended held */
+    uint64_t busy;             /* attempts answered busy */
+    uint64_t no_quorum;        /* attempts without a quorum */
+    uint64_t extended;         /* successful extends and renewals */
+    uint64_t extend_failed;    /* rounds that were not */
+    uint64_t lost;             /* leases lost */
+    uint64_t released;         /* leases released */
+    uint64_t requests;         /* commands written to primaries */
+    uint64_t late_replies;     /* replies after their node timeout */
+    uint64_t connects;         /* connections made */
+    uint64_t disconnects;      /* connections given up or closed by a primary */
+    uint64_t leases;           /* now: locks known to the client */
+    uint64_t cleanups;         /* now: keys still being removed */
+} redlock_stats;
+
+/* Threads: any. Returns 0, ARGUMENT or FORKED. */
+REDLOCK_API int redlock_stats_get(const redlock_client *client, redlock_stats *stats);
+
+/* ---- an application's own event loop ------------------------------------ */
+
+/*
+ * A client made with external_loop has no thread. The application polls
+ * redlock_fd() for reading, at most redlock_next_timeout_ms(), and then calls
+ * redlock_process(), which sends, receives, runs timers and callbacks, and never
+ * blocks. All calls on such a client and its locks come from one thread at a
+ * time; redlock_cancel() may come from any.
+ */
+
+/* Threads: any. ERR_STATE without external_loop; ERR_UNSUPPORTED where the
+ * system has neither epoll nor kqueue. */
+REDLOCK_API int redlock_fd(const redlock_client *client);
+
+/* Until redlock_process() must be called next, rounded up; -1: never. */
+REDLOCK_API int64_t redlock_next_timeout_ms(const redlock_client *client);
+
+/* Returns 0; errors STATE, FORKED, SYSTEM. */
+REDLOCK_API int redlock_process(redlock_client *client);
+
+/*
+ * As redlock_acquire, redlock_extend and redlock_release, without waiting. Return
+ * 0 when started (redlock_start_acquire sets *lock) or an error. REDLOCK_EVENT_DONE
+ * follows; redlock_poll_result() then gives the result. A lock whose acquire
+ * failed is still to be released (which sends nothing more). After
+ * redlock_start_release is DONE, redlock_release() frees the handle and returns
+ * that same result.
+ */
+REDLOCK_API REDLOCK_MUST_USE int redlock_start_acquire(redlock_client *client, const void *key,
+                                                       size_t key_len,
+                                                       const redlock_lock_options *options,
+                                                       redlock_lock **lock);
+REDLOCK_API REDLOCK_MUST_USE int redlock_start_extend(redlock_lock *lock, int64_t ttl_ms);
+REDLOCK_API REDLOCK_MUST_USE int redlock_start_release(redlock_lock *lock);
+
+/* The result of the operation last started, or REDLOCK_PENDING. */
+REDLOCK_API int redlock_poll_result(const redlock_lock *lock);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

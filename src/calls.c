@@ -1,0 +1,414 @@
+/*
+ * The engine's life, and the calls of the facade: acquire, adopt, extend, release, detach,
+ * inspect. Each takes the time, handles what is due, changes one lease, and lets
+ * the engine run. See engine.h.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine_state.h"
+#include "validity.h"
+
+static const char reserved[] = "redlock:";
+
+/* ---- life --------------------------------------------------------------- */
+
+struct redlock__engine *redlock__engine_new(const struct redlock__engine_config *config,
+                                            int64_t now_ns)
+{
+    struct redlock__engine *engine = calloc(1, sizeof *engine);
+
+    if (engine == NULL)
+        return NULL;
+    engine->quorum = config->quorum;
+    engine->drift_ppm = config->drift_ppm;
+    engine->max_ttl_ms = config->max_ttl_ms;
+    engine->node_timeout_ms = config->node_timeout_ms;
+    engine->entropy = config->entropy;
+    engine->entropy_context = config->entropy_context;
+    engine->entropy(engine->entropy_context, &engine->jitter, sizeof engine->jitter);
+    engine->created_ns = now_ns;
+    engine->grace_ns = engine->earliest_ns = REDLOCK__NEVER;
+    for (engine->n = 0; engine->n < config->n; engine->n++) {
+        const struct redlock__node_config *node = &config->nodes[engine->n];
+
+        engine->nodes[engine->n] = redlock__node_new(node);
+        if (engine->nodes[engine->n] == NULL) {
+            redlock__engine_free(engine);
+            return NULL;
+        }
+        engine->connect_timeout_ns =
+            redlock__max(engine->connect_timeout_ns, node->connect_timeout_ns);
+    }
+    return engine;
+}
+
+static void free_leases(struct redlock__engine *engine)
+{
+    while (engine->leases != NULL) {
+        struct redlock__lease *lease = engine->leases;
+        engine->leases = lease->next;
+        redlock__name_unref(&engine->names, lease->name);
+        free(lease);
+    }
+}
+
+void redlock__engine_free(struct redlock__engine *engine)
+{
+    if (engine == NULL)
+        return;
+    free_leases(engine);
+    while (engine->grants != NULL) {
+        struct redlock__grant *grant = engine->grants;
+        engine->grants = grant->next;
+        redlock__name_unref(&engine->names, grant->name);
+        free(grant);
+    }
+    while (engine->inspections != NULL) {
+        struct redlock__inspection *inspection = engine->inspections;
+        engine->inspections = inspection->next;
+        redlock__name_unref(&engine->names, inspection->name);
+        free(inspection);
+    }
+    for (uint32_t i = 0; i < engine->n; i++)
+        redlock__node_free(engine->nodes[i]);
+    free(engine);
+}
+
+/* ---- checks ------------------------------------------------------------- */
+
+static int check_key(const void *key, size_t len)
+{
+    size_t prefix = sizeof reserved - 1;
+
+    if (len == 0 || len > REDLOCK_MAX_KEY_LEN)
+        return REDLOCK_ERR_KEY;
+    if (len >= prefix && memcmp(key, reserved, prefix) == 0)
+        return REDLOCK_ERR_KEY;
+    return REDLOCK_OK;
+}
+
+static int check_ttl(const struct redlock__engine *engine, int64_t ttl_ms, int64_t min_validity_ms)
+{
+    if (ttl_ms < 1 || ttl_ms > engine->max_ttl_ms)
+        return REDLOCK_ERR_TTL;
+    if (!redlock__is_held(redlock__deadline(0, ttl_ms, engine->drift_ppm), 0, min_validity_ms))
+        return REDLOCK_ERR_TTL;
+    return REDLOCK_OK;
+}
+
+/* ---- leases ------------------------------------------------------------- */
+
+/* Somebody wants a quorum: don't sit out the pauses of reconnecting. */
+static void hurry(struct redlock__engine *engine, int64_t now_ns)
+{
+    if (redlock__count(redlock__engine_ready(engine)) >= engine->quorum)
+        return;
+    for (uint32_t i = 0; i < engine->n; i++)
+        redlock__node_hurry(engine->nodes[i], now_ns);
+}
+
+static int lease_new(struct redlock__engine *engine, const void *key, size_t key_len,
+                     const struct redlock__lease_config *config, int64_t now_ns,
+                     struct redlock__lease **created)
+{
+    struct redlock__lease *lease;
+    int rc = check_key(key, key_len);
+
+    if (rc == REDLOCK_OK)
+        rc = check_ttl(engine, config->ttl_ms, config->min_validity_ms);
+    if (rc != REDLOCK_OK)
+        return rc;
+    if (engine->lease_count >= REDLOCK_MAX_LOCKS)
+        return REDLOCK_ERR_LIMIT;
+    lease = calloc(1, sizeof *lease + engine->n * sizeof lease->votes[0]);
+    if (lease == NULL)
+        return REDLOCK_ERR_MEMORY;
+    lease->name = redlock__name_ref(&engine->names, key, key_len);
+    if (lease->name == NULL) {
+        free(lease);
+        return REDLOCK_ERR_MEMORY;
+    }
+    lease->config = *config;
+    lease->n = engine->n;
+    lease->quorum = engine->quorum;
+    lease->drift_ppm = engine->drift_ppm;
+    lease->gate_ns = redlock__add(now_ns, engine->connect_timeout_ns);
+    lease->next = engine->leases;
+    if (engine->leases != NULL)
+        engine->leases->prev = lease;
+    engine->leases = lease;
+    engine->lease_count++;
+    *created = lease;
+    return REDLOCK_OK;
+}
+
+/* A wait shorter than the connect timeout still ends with an attempt, and so with a reason
+ * per primary: the last moment to begin it. */
+static int64_t last_start(const struct redlock__engine *engine, const struct redlock__lease *lease,
+                          int64_t now_ns)
+{
+    int64_t round_ns = redlock__engine_node_deadline(engine, lease->config.ttl_ms, now_ns) - now_ns;
+
+    if (lease->wait_until_ns == REDLOCK__NEVER)
+        return REDLOCK__NEVER;
+    return lease->wait_until_ns - redlock__min(round_ns, (lease->wait_until_ns - now_ns) / 4);
+}
+
+int redlock__engine_acquire(struct redlock__engine *engine, const void *key, size_t key_len,
+                            const struct redlock__lease_config *config, int64_t now_ns,
+                            struct redlock__lease **created)
+{
+    struct redlock__lease *lease;
+    int rc;
+
+    redlock__engine_handle_deadline(engine, now_ns);
+    rc = lease_new(engine, key, key_len, config, now_ns, &lease);
+    if (rc != REDLOCK_OK)
+        return rc;
+    hurry(engine, now_ns);
+    redlock__lease_start_acquire(lease, now_ns);
+    lease->gate_ns = redlock__min(lease->gate_ns, last_start(engine, lease, now_ns));
+    if (config->wait_ms == 0 && (lease->name->owner != NULL || lease->name->head != NULL))
+        redlock__lease_stop(lease, REDLOCK_BUSY);
+    redlock__engine_work_on(engine, lease);
+    redlock__engine_run(engine, now_ns);
+    *created = lease;
+    return REDLOCK_OK;
+}
+
+int redlock__engine_adopt(struct redlock__engine *engine, const void *key, size_t key_len,
+                          const char *value, uint32_t counted,
+                          const struct redlock__lease_config *config, int64_t now_ns,
+                          struct redlock__lease **created)
+{
+    struct redlock__lease *lease;
+    int rc = lease_new(engine, key, key_len, config, now_ns, &lease);
+
+    if (rc != REDLOCK_OK)
+        return rc;
+    redlock__lease_start_adopted(lease, counted);
+    lease->counted_state = lease->state;
+    lease->grant = redlock__grant_new(engine, lease, value);
+    if (lease->grant == NULL) {
+        redlock__engine_forget(engine, lease, true, now_ns);
+        return REDLOCK_ERR_MEMORY;
+    }
+    /* Nobody here knows where the other process wrote to: remove everywhere. */
+    lease->grant->written = (uint32_t)((UINT64_C(1) << engine->n) - 1);
+    redlock__grant_extended(lease->grant, engine->max_ttl_ms, now_ns);
+    *created = lease;
+    return REDLOCK_OK;
+}
+
+int redlock__engine_extend(struct redlock__engine *engine, struct redlock__lease *lease,
+                           int64_t ttl_ms, int64_t now_ns)
+{
+    int rc;
+
+    redlock__engine_handle_deadline(engine, now_ns);
+    if (lease->op != REDLOCK__OP_NONE || lease->state == REDLOCK__LEASE_ENDED ||
+        lease->state == REDLOCK__LEASE_RELEASING)
+        return REDLOCK_ERR_STATE;
+    if (ttl_ms == 0)
+        ttl_ms = lease->config.ttl_ms;
+    rc = check_ttl(engine, ttl_ms, lease->config.min_validity_ms);
+    if (rc != REDLOCK_OK)
+        return rc;
+    hurry(engine, now_ns);
+    lease->gate_ns = redlock__add(now_ns, engine->connect_timeout_ns);
+    redlock__lease_start_extend(lease, ttl_ms);
+    redlock__engine_work_on(engine, lease);
+    redlock__engine_run(engine, now_ns);
+    return REDLOCK_OK;
+}
+
+int redlock__engine_release(struct redlock__engine *engine, struct redlock__lease *lease,
+                            int64_t now_ns)
+{
+    redlock__engine_handle_deadline(engine, now_ns);
+    if (lease->op != REDLOCK__OP_NONE)
+        redlock__lease_stop(lease, REDLOCK_CANCELLED);
+    if (lease->state == REDLOCK__LEASE_ENDED || lease->state == REDLOCK__LEASE_RELEASING)
+        return REDLOCK_ERR_STATE;
+    lease->gate_ns = redlock__add(now_ns, engine->connect_timeout_ns);
+    redlock__lease_start_release(lease);
+    redlock__engine_work_on(engine, lease);
+    redlock__engine_run(engine, now_ns);
+    return REDLOCK_OK;
+}
+
+void redlock__engine_stop(struct redlock__engine *engine, struct redlock__lease *lease, int reason,
+                          int64_t now_ns)
+{
+    redlock__lease_stop(lease, reason);
+    redlock__engine_work_on(engine, lease);
+    redlock__engine_run(engine, now_ns);
+}
+
+bool redlock__engine_detach(struct redlock__engine *engine, struct redlock__lease *lease,
+                            int64_t now_ns)
+{
+    redlock__engine_handle_deadline(engine, now_ns);
+    redlock__lease_stop_renewing(lease);
+    return lease->state != REDLOCK__LEASE_RENEWING;
+}
+
+/* Out of the engine's list, and out of the work and event lists, which are short. */
+static void unlink_lease(struct redlock__engine *engine, struct redlock__lease *lease)
+{
+    struct redlock__lease **link, *last = NULL;
+
+    for (link = &engine->work_head; *link != NULL && *link != lease; link = &(*link)->next_work)
+        last = *link;
+    if (*link != NULL) {
+        *link = lease->next_work;
+        if (engine->work_tail == lease)
+            engine->work_tail = last;
+    }
+    last = NULL;
+    for (link = &engine->events_head; *link != NULL && *link != lease; link = &(*link)->next_event)
+        last = *link;
+    if (*link != NULL) {
+        *link = lease->next_event;
+        if (engine->events_tail == lease)
+            engine->events_tail = last;
+    }
+    if (lease->prev != NULL)
+        lease->prev->next = lease->next;
+    else
+        engine->leases = lease->next;
+    if (lease->next != NULL)
+        lease->next->prev = lease->prev;
+    engine->lease_count--;
+}
+
+void redlock__engine_forget(struct redlock__engine *engine, struct redlock__lease *lease,
+                            bool leave_keys, int64_t now_ns)
+{
+    struct redlock__grant *grant;
+
+    if (!leave_keys && lease->op != REDLOCK__OP_NONE)
+        redlock__engine_stop(engine, lease, REDLOCK_CANCELLED, now_ns);
+    grant = lease->grant;
+    if (grant != NULL) {
+        grant->lease = NULL;
+        if (!leave_keys && !grant->abandoned) {
+            redlock__grant_abandon(grant, engine->max_ttl_ms);
+            redlock__serve_removals(engine, grant, now_ns);
+        }
+        redlock__grant_free_if_done(engine, grant);
+    }
+    lease->grant = NULL;
+    redlock__queue_leave(lease);
+    redlock__queue_yield(lease, now_ns);
+    redlock__engine_work_on(engine, lease->name->head);
+    unlink_lease(engine, lease);
+    redlock__name_unref(&engine->names, lease->name);
+    free(lease);
+    redlock__engine_run(engine, now_ns);
+}
+
+/* ---- events, logs, counters --------------------------------------------- */
+
+redlock_event redlock__engine_pull_event(struct redlock__engine *engine,
+                                         struct redlock__lease **which)
+{
+    static const struct {
+        uint32_t bit;
+        redlock_event event;
+    } order[] = {{REDLOCK__EVENT_BIT_FAILING, REDLOCK_EVENT_RENEWAL_FAILING},
+                 {REDLOCK__EVENT_BIT_RENEWED, REDLOCK_EVENT_RENEWED},
+                 {REDLOCK__EVENT_BIT_LOST, REDLOCK_EVENT_LOST},
+                 {REDLOCK__EVENT_BIT_DONE, REDLOCK_EVENT_DONE}};
+    struct redlock__lease *lease;
+
+    while ((lease = engine->events_head) != NULL) {
+        for (size_t i = 0; i < sizeof order / sizeof order[0]; i++) {
+            if ((lease->events & order[i].bit) == 0)
+                continue;
+            lease->events &= ~order[i].bit;
+            *which = lease;
+            return order[i].event;
+        }
+        engine->events_head = lease->next_event;
+        lease->in_events = false;
+    }
+    return REDLOCK_EVENT_NONE;
+}
+
+bool redlock__engine_pull_log(struct redlock__engine *engine, int *level,
+                              char line[REDLOCK__LOG_LEN])
+{
+    const struct redlock__log_line *first = &engine->log[engine->log_first];
+
+    if (engine->log_count == 0)
+        return false;
+    *level = first->level;
+    memcpy(line, first->text, sizeof first->text);
+    engine->log_first = (engine->log_first + 1) % REDLOCK__LOG_LINES;
+    engine->log_count--;
+    return true;
+}
+
+void redlock__engine_stats(const struct redlock__engine *engine, redlock_stats *stats)
+{
+    size_t size = stats->size;
+
+    *stats = engine->stats;
+    stats->size = size;
+    stats->leases = engine->lease_count;
+    for (const struct redlock__grant *grant = engine->grants; grant != NULL; grant = grant->next)
+        stats->cleanups += grant->abandoned && grant->owed != 0;
+    for (uint32_t i = 0; i < engine->n; i++) {
+        stats->connects += redlock__node_connects(engine->nodes[i]);
+        stats->disconnects += redlock__node_disconnects(engine->nodes[i]);
+    }
+}
+
+uint32_t redlock__engine_n(const struct redlock__engine *engine)
+{
+    return engine->n;
+}
+
+uint32_t redlock__engine_quorum(const struct redlock__engine *engine)
+{
+    return engine->quorum;
+}
+
+/* ---- inspections -------------------------------------------------------- */
+
+int redlock__engine_inspect(struct redlock__engine *engine, const void *key, size_t key_len,
+                            int64_t now_ns, struct redlock__inspection **created)
+{
+    struct redlock__inspection *inspection;
+    int rc = check_key(key, key_len);
+
+    redlock__engine_handle_deadline(engine, now_ns);
+    if (rc != REDLOCK_OK)
+        return rc;
+    inspection = calloc(1, sizeof *inspection + engine->n * sizeof inspection->nodes[0]);
+    if (inspection == NULL)
+        return REDLOCK_ERR_MEMORY;
+    inspection->name = redlock__name_ref(&engine->names, key, key_len);
+    if (inspection->name == NULL) {
+        free(inspection);
+        return REDLOCK_ERR_MEMORY;
+    }
+    hurry(engine, now_ns);
+    inspection->n = engine->n;
+    inspection->gate_ns = redlock__add(now_ns, engine->connect_timeout_ns);
+    inspection->next = engine->inspections;
+    engine->inspections = inspection;
+    redlock__engine_start_inspection(engine, inspection, now_ns);
+    redlock__engine_run(engine, now_ns);
+    *created = inspection;
+    return REDLOCK_OK;
+}
+
+void redlock__engine_forget_inspection(struct redlock__engine *engine,
+                                       struct redlock__inspection *inspection)
+{
+    inspection->forgotten = true;
+    redlock__engine_free_inspection_if_done(engine, inspection);
+}

@@ -1,0 +1,82 @@
+/*
+ * What is said to a primary, and what its answers mean.
+ *
+ * Requests are encoded by hiredis' formatter, replies decoded by its reader; the
+ * table from reply to vote is here and nowhere else. Pure.
+ */
+#ifndef REDLOCK__COMMAND_H
+#define REDLOCK__COMMAND_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "redlock.h"
+
+struct redisReply;
+
+enum redlock__command {
+    REDLOCK__CMD_AUTH,    /* greeting */
+    REDLOCK__CMD_SELECT,  /* greeting */
+    REDLOCK__CMD_SETNAME, /* greeting */
+    REDLOCK__CMD_SET,     /* SET key token NX PX ttl */
+    REDLOCK__CMD_EXTEND,  /* compare and PEXPIRE; never creates a key */
+    REDLOCK__CMD_RELEASE, /* compare and DEL */
+    REDLOCK__CMD_PTTL,    /* how long a key still lives */
+    REDLOCK__CMD_HINT,    /* the same PTTL, asked by a waiter (see lease.h) */
+    REDLOCK__CMD_GET      /* who owns it */
+};
+
+/* Encoded bytes; free with redlock__bytes_free(). */
+struct redlock__bytes {
+    char *data; /* NULL: out of memory */
+    size_t len;
+};
+
+struct redlock__bytes redlock__encode_auth(const char *user, const char *password);
+struct redlock__bytes redlock__encode_select(uint32_t database);
+struct redlock__bytes redlock__encode_setname(const char *name);
+struct redlock__bytes redlock__encode_set(const void *key, size_t key_len, const char *token,
+                                          int64_t ttl_ms);
+struct redlock__bytes redlock__encode_extend(const void *key, size_t key_len, const char *token,
+                                             int64_t ttl_ms);
+struct redlock__bytes redlock__encode_release(const void *key, size_t key_len, const char *token);
+struct redlock__bytes redlock__encode_pttl(const void *key, size_t key_len);
+struct redlock__bytes redlock__encode_get(const void *key, size_t key_len);
+void redlock__bytes_free(struct redlock__bytes *bytes);
+
+/* The Lua texts, for the simulator, which recognizes them. */
+extern const char redlock__extend_script[];
+extern const char redlock__release_script[];
+
+/*
+ * An answer as the core sees it. `value` is PTTL's number (-1 no ttl, -2 no
+ * key); `text` is an error's text, or GET's value, made printable and cut.
+ */
+struct redlock__answer {
+    redlock_vote vote; /* OURS, FREE, FOREIGN, ERROR */
+    int64_t value;
+    char text[REDLOCK_TEXT_LEN];
+};
+
+/*
+ * SET:     +OK ours; nil foreign.
+ * EXTEND, RELEASE: 1 ours; 0 free; -1 foreign.
+ * PTTL, HINT: -2 free; else foreign, value set.
+ * GET:     nil free; else foreign, text set.
+ * greeting: +OK ours (SETNAME: any reply is ours but an error that says no other
+ *          command will be served: NOAUTH, LOADING, DENIED, max number of clients).
+ * Everything else, every error reply and every reply of a wrong type: ERROR with
+ * its text. Never asserts on what a peer sent.
+ */
+void redlock__decode(enum redlock__command command, const struct redisReply *reply,
+                     struct redlock__answer *answer);
+
+/* Copies at most size - 1 bytes, replacing those that are not printable ASCII by
+ * '?'. Always terminates. */
+void redlock__printable(char *to, size_t size, const char *from, size_t len);
+
+/* Cuts a printable text, in a buffer of size bytes, before the first occurrence of the
+ * secret, or, if the text fills its buffer, before a beginning of the secret at its end. */
+void redlock__conceal(char *text, size_t size, const char *secret);
+
+#endif

@@ -1,0 +1,431 @@
+/*
+ * See engine.h. Every call ends in run(): pull each node's results, give them to their
+ * owners, and serve the leases on the work list, until nothing is left to do. Serving
+ * a lease can queue requests, fail a node, or hand a name to the next waiter, and never
+ * recurses: it only puts more on the lists.
+ *
+ * earliest_ns is a lower bound of the next deadline of all leases, grants and
+ * inspections; a scan makes it exact when it is reached. So a call that arms a later
+ * timer costs nothing, and one that disarms a timer costs at most one idle scan.
+ */
+#include "engine_state.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "validity.h"
+
+/* ---- shared with serve.c ------------------------------------------------------- */
+
+uint64_t redlock__engine_jitter(struct redlock__engine *engine)
+{
+    uint64_t z = (engine->jitter += UINT64_C(0x9e3779b97f4a7c15)); /* splitmix64 */
+    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return z ^ (z >> 31);
+}
+
+static void say(struct redlock__engine *engine, int level, const char *address, const char *what)
+{
+    uint32_t slot = (engine->log_first + engine->log_count) % REDLOCK__LOG_LINES;
+
+    if (engine->log_count == REDLOCK__LOG_LINES)
+        engine->log_first = (engine->log_first + 1) % REDLOCK__LOG_LINES;
+    else
+        engine->log_count++;
+    engine->log[slot].level = level;
+    (void)snprintf(engine->log[slot].text, sizeof engine->log[slot].text, "%s: %s", address, what);
+}
+
+uint32_t redlock__engine_ready(const struct redlock__engine *engine)
+{
+    uint32_t mask = 0;
+    for (uint32_t i = 0; i < engine->n; i++)
+        if (redlock__node_phase(engine->nodes[i]) == REDLOCK__NODE_PHASE_READY)
+            mask |= UINT32_C(1) << i;
+    return mask;
+}
+
+/* Every node is ready, or down and not about to connect. */
+static bool settled(const struct redlock__engine *engine, int64_t now_ns)
+{
+    for (uint32_t i = 0; i < engine->n; i++) {
+        switch (redlock__node_phase(engine->nodes[i])) {
+        case REDLOCK__NODE_PHASE_READY:
+            break;
+        case REDLOCK__NODE_PHASE_DOWN:
+            if (redlock__node_has_task(engine->nodes[i], now_ns))
+                return false;
+            break;
+        case REDLOCK__NODE_PHASE_CONNECTING:
+        case REDLOCK__NODE_PHASE_GREETING:
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Whether a round that waits for connections may begin, and if not, when to look again (a
+ * connection that changes its phase is looked at anyway). */
+bool redlock__engine_gate_open(struct redlock__engine *engine, int64_t gate_ns, int64_t now_ns)
+{
+    bool quorum = redlock__count(redlock__engine_ready(engine)) >= engine->quorum;
+
+    if (now_ns >= gate_ns || (quorum && now_ns >= engine->grace_ns) || settled(engine, now_ns))
+        return true;
+    redlock__engine_touch(engine, quorum ? redlock__min(gate_ns, engine->grace_ns) : gate_ns);
+    return false;
+}
+
+void redlock__engine_work_on(struct redlock__engine *engine, struct redlock__lease *lease)
+{
+    if (lease == NULL || lease->in_work)
+        return;
+    lease->in_work = true;
+    lease->next_work = NULL;
+    if (engine->work_head == NULL)
+        engine->work_head = lease;
+    else
+        engine->work_tail->next_work = lease;
+    engine->work_tail = lease;
+}
+
+static struct redlock__lease *next_work(struct redlock__engine *engine)
+{
+    struct redlock__lease *lease = engine->work_head;
+    if (lease != NULL) {
+        engine->work_head = lease->next_work;
+        lease->in_work = false;
+    }
+    return lease;
+}
+
+static int64_t node_timeout_ms(const struct redlock__engine *engine, int64_t ttl_ms)
+{
+    if (engine->node_timeout_ms > 0)
+        return engine->node_timeout_ms;
+    return redlock__min(redlock__max(ttl_ms / 20, 20), 500);
+}
+
+int64_t redlock__engine_node_deadline(const struct redlock__engine *engine, int64_t ttl_ms, int64_t now_ns)
+{
+    return redlock__add(now_ns, redlock__ms_to_ns(node_timeout_ms(engine, ttl_ms)));
+}
+
+/* ---- inspections -------------------------------------------------------- */
+
+static void ask(struct redlock__engine *engine, struct redlock__inspection *inspection,
+                uint32_t node, int64_t now_ns)
+{
+    const struct redlock__name *name = inspection->name;
+    struct redlock__tag tag = {.owner = inspection, .command = REDLOCK__CMD_GET};
+    struct redlock__bytes get = redlock__encode_get(name->key, name->len);
+    struct redlock__bytes pttl = redlock__encode_pttl(name->key, name->len);
+    int64_t deadline = redlock__engine_node_deadline(engine, engine->max_ttl_ms, now_ns);
+    struct redlock__node *to = engine->nodes[node];
+
+    if (get.data != NULL && pttl.data != NULL &&
+        redlock__node_request(to, &tag, &get, deadline, now_ns)) {
+        inspection->requests++;
+        inspection->owed |= UINT32_C(1) << node;
+        tag.command = REDLOCK__CMD_PTTL;
+        if (redlock__node_request(to, &tag, &pttl, deadline, now_ns))
+            inspection->requests++;
+    }
+    redlock__bytes_free(&get);
+    redlock__bytes_free(&pttl);
+}
+
+void redlock__engine_start_inspection(struct redlock__engine *engine,
+                                      struct redlock__inspection *inspection, int64_t now_ns)
+{
+    uint32_t ready = redlock__engine_ready(engine);
+
+    if (inspection->started || inspection->forgotten ||
+        !redlock__engine_gate_open(engine, inspection->gate_ns, now_ns))
+        return;
+    inspection->started = true;
+    inspection->start_ns = now_ns;
+    for (uint32_t i = 0; i < engine->n; i++) {
+        redlock_node_result *result = &inspection->nodes[i].result;
+
+        if ((ready & (UINT32_C(1) << i)) != 0)
+            ask(engine, inspection, i, now_ns);
+        if ((inspection->owed & (UINT32_C(1) << i)) != 0)
+            continue;
+        result->vote = REDLOCK_VOTE_DOWN;
+        result->elapsed_us = -1;
+        (void)snprintf(result->text, sizeof result->text, "%s",
+                       redlock__node_text(engine->nodes[i]));
+    }
+}
+
+void redlock__engine_free_inspection_if_done(struct redlock__engine *engine,
+                                             struct redlock__inspection *inspection)
+{
+    struct redlock__inspection **link = &engine->inspections;
+
+    if (!inspection->forgotten || inspection->requests > 0)
+        return;
+    while (*link != inspection)
+        link = &(*link)->next;
+    *link = inspection->next;
+    redlock__name_unref(&engine->names, inspection->name);
+    free(inspection);
+}
+
+/* ---- news from the nodes ------------------------------------------------ */
+
+static void grant_news(struct redlock__engine *engine, struct redlock__grant *grant, uint32_t node,
+                       const struct redlock__node_event *event, int64_t now_ns)
+{
+    enum redlock__command command = event->tag.command;
+    bool answered =
+        event->result == REDLOCK__RESULT_ANSWER || event->result == REDLOCK__RESULT_LATE;
+
+    if (event->result == REDLOCK__RESULT_DROPPED)
+        redlock__grant_dropped(grant, node, command == REDLOCK__CMD_SET, event->written);
+    if (!answered)
+        return;
+    if (command == REDLOCK__CMD_SET)
+        redlock__grant_set_answer(grant, node, event->answer.vote);
+    else if (command == REDLOCK__CMD_EXTEND)
+        redlock__grant_extend_answer(grant, node, event->answer.vote);
+    else
+        redlock__grant_removed(grant, node, event->answer.vote,
+                               redlock__engine_node_deadline(engine, grant->ttl_ms, now_ns));
+    redlock__engine_touch(engine, redlock__grant_next_deadline(grant));
+}
+
+static void hint(struct redlock__engine *engine, const struct redlock__grant *grant,
+                 const struct redlock__answer *answer, int64_t now_ns)
+{
+    struct redlock__lease *head = grant->name->head;
+
+    if (head == NULL ||
+        (answer->vote != REDLOCK_VOTE_FREE && answer->vote != REDLOCK_VOTE_FOREIGN))
+        return;
+    redlock__lease_hint(head, answer->vote == REDLOCK_VOTE_FREE ? 0 : answer->value,
+                        redlock__engine_jitter(engine), now_ns);
+    redlock__engine_work_on(engine, head);
+}
+
+static void deliver(struct redlock__engine *engine, uint32_t node,
+                    const struct redlock__node_event *event, int64_t now_ns)
+{
+    struct redlock__grant *grant = event->tag.owner;
+    struct redlock__lease *lease = grant->lease;
+    bool told = event->result == REDLOCK__RESULT_DROPPED && event->timed_out;
+
+    if (event->result != REDLOCK__RESULT_TIMEOUT)
+        grant->requests--;
+    if (event->tag.command == REDLOCK__CMD_HINT) {
+        hint(engine, grant, &event->answer, now_ns);
+    } else {
+        grant_news(engine, grant, node, event, now_ns);
+        if (lease != NULL && !told) {
+            struct redlock__lease_news news = {.node = node,
+                                               .command = event->tag.command,
+                                               .round_no = event->tag.round,
+                                               .vote = event->answer.vote,
+                                               .text = event->answer.text,
+                                               .jitter = redlock__engine_jitter(engine)};
+            redlock__lease_answer(lease, &news, now_ns);
+            redlock__engine_work_on(engine, lease);
+        }
+    }
+    redlock__grant_free_if_done(engine, grant);
+}
+
+static void deliver_inspection(struct redlock__engine *engine, uint32_t node,
+                               const struct redlock__node_event *event, int64_t now_ns)
+{
+    struct redlock__inspection *inspection = event->tag.owner;
+
+    if (event->result != REDLOCK__RESULT_TIMEOUT)
+        inspection->requests--;
+    redlock__inspection_answer(inspection, node, event->tag.command, &event->answer, now_ns);
+    redlock__engine_free_inspection_if_done(engine, inspection);
+}
+
+/* The first quorum is there: slower primaries get as much time again as it took. */
+static void start_grace(struct redlock__engine *engine, int64_t now_ns)
+{
+    int64_t took_ns = now_ns - engine->created_ns;
+    int64_t most_ns = redlock__ms_to_ns(node_timeout_ms(engine, engine->max_ttl_ms));
+
+    if (redlock__count(redlock__engine_ready(engine)) >= engine->quorum)
+        engine->grace_ns = redlock__add(now_ns, redlock__min(took_ns, most_ns));
+}
+
+/* A node became ready or went down: rounds that waited for it, removals it was owed. */
+static void phase_changed(struct redlock__engine *engine, uint32_t i, int64_t now_ns)
+{
+    struct redlock__node *node = engine->nodes[i];
+    enum redlock__node_phase was = engine->phases[i], is = redlock__node_phase(node);
+
+    engine->phases[i] = is;
+    if (is == REDLOCK__NODE_PHASE_READY) {
+        say(engine, REDLOCK_LOG_INFO, redlock__node_address(node), "connected");
+        for (struct redlock__grant *grant = engine->grants; grant != NULL; grant = grant->next)
+            if (grant->abandoned)
+                redlock__serve_removals(engine, grant, now_ns);
+    } else if (is == REDLOCK__NODE_PHASE_DOWN || was == REDLOCK__NODE_PHASE_READY) {
+        say(engine, REDLOCK_LOG_WARNING, redlock__node_address(node), redlock__node_text(node));
+    }
+    if (engine->grace_ns == REDLOCK__NEVER)
+        start_grace(engine, now_ns);
+    for (struct redlock__lease *lease = engine->leases; lease != NULL; lease = lease->next)
+        if (lease->state == REDLOCK__LEASE_WAITING || lease->state == REDLOCK__LEASE_ADOPTED)
+            redlock__engine_work_on(engine, lease);
+    for (struct redlock__inspection *at = engine->inspections; at != NULL; at = at->next)
+        redlock__engine_start_inspection(engine, at, now_ns);
+}
+
+/* Takes in all that node i has to tell; false if nothing. */
+static bool pump(struct redlock__engine *engine, uint32_t i, int64_t now_ns)
+{
+    struct redlock__node_event event;
+    bool news = false;
+
+    while (redlock__node_pull(engine->nodes[i], now_ns, &event)) {
+        news = true;
+        if (event.result == REDLOCK__RESULT_LATE)
+            engine->stats.late_replies++;
+        if (event.tag.command == REDLOCK__CMD_GET || event.tag.command == REDLOCK__CMD_PTTL)
+            deliver_inspection(engine, i, &event, now_ns);
+        else
+            deliver(engine, i, &event, now_ns);
+    }
+    if (redlock__node_phase(engine->nodes[i]) != engine->phases[i]) {
+        phase_changed(engine, i, now_ns);
+        news = true;
+    }
+    return news;
+}
+
+void redlock__engine_run(struct redlock__engine *engine, int64_t now_ns)
+{
+    bool more = true;
+
+    while (more) {
+        struct redlock__lease *lease;
+
+        more = false;
+        for (uint32_t i = 0; i < engine->n; i++)
+            more |= pump(engine, i, now_ns);
+        while ((lease = next_work(engine)) != NULL) {
+            redlock__serve_lease(engine, lease, now_ns);
+            more = true;
+        }
+    }
+}
+
+/* ---- timers ------------------------------------------------------------- */
+
+static void scan_leases(struct redlock__engine *engine, int64_t now_ns)
+{
+    for (struct redlock__lease *lease = engine->leases; lease != NULL; lease = lease->next) {
+        bool due = now_ns >= redlock__lease_next_deadline(lease);
+
+        redlock__lease_handle_deadline(lease, redlock__engine_jitter(engine), now_ns);
+        if (due || lease->todo != 0 || lease->name->head == lease)
+            redlock__engine_work_on(engine, lease);
+        redlock__engine_touch(engine, redlock__lease_next_deadline(lease));
+    }
+}
+
+static void scan_grants(struct redlock__engine *engine, int64_t now_ns)
+{
+    struct redlock__grant *next;
+
+    for (struct redlock__grant *grant = engine->grants; grant != NULL; grant = next) {
+        next = grant->next;
+        redlock__grant_handle_deadline(grant, now_ns);
+        if (grant->abandoned)
+            redlock__serve_removals(engine, grant, now_ns);
+        redlock__grant_free_if_done(engine, grant);
+    }
+}
+
+void redlock__engine_handle_deadline(struct redlock__engine *engine, int64_t now_ns)
+{
+    bool due = now_ns >= engine->earliest_ns;
+
+    if (due) {
+        engine->earliest_ns = REDLOCK__NEVER;
+        scan_leases(engine, now_ns);
+        scan_grants(engine, now_ns);
+        for (struct redlock__inspection *at = engine->inspections; at != NULL; at = at->next)
+            redlock__engine_start_inspection(engine, at, now_ns);
+    }
+    for (uint32_t i = 0; i < engine->n; i++) {
+        if (now_ns < redlock__node_next_deadline(engine->nodes[i]))
+            continue;
+        redlock__node_handle_deadline(engine->nodes[i], now_ns);
+        due = true;
+    }
+    if (due)
+        redlock__engine_run(engine, now_ns);
+}
+
+int64_t redlock__engine_next_deadline(const struct redlock__engine *engine)
+{
+    int64_t next = engine->earliest_ns;
+    for (uint32_t i = 0; i < engine->n; i++)
+        next = redlock__min(next, redlock__node_next_deadline(engine->nodes[i]));
+    return next;
+}
+
+/* ---- for the driver ----------------------------------------------------- */
+
+struct redlock__node *redlock__engine_node(struct redlock__engine *engine, uint32_t i)
+{
+    return engine->nodes[i];
+}
+
+void redlock__engine_connected(struct redlock__engine *engine, uint32_t i, int64_t now_ns)
+{
+    redlock__engine_handle_deadline(engine, now_ns);
+    redlock__node_connected(engine->nodes[i], now_ns);
+    redlock__engine_run(engine, now_ns);
+}
+
+void redlock__engine_node_failed(struct redlock__engine *engine, uint32_t i, const char *text,
+                                 int64_t now_ns)
+{
+    redlock__engine_handle_deadline(engine, now_ns);
+    redlock__node_fail(engine->nodes[i], text, now_ns);
+    redlock__engine_run(engine, now_ns);
+}
+
+void redlock__engine_receive(struct redlock__engine *engine, uint32_t i, const char *data,
+                             size_t len, int64_t now_ns)
+{
+    redlock__engine_handle_deadline(engine, now_ns);
+    redlock__node_receive(engine->nodes[i], data, len, now_ns);
+    redlock__engine_run(engine, now_ns);
+}
+
+bool redlock__engine_owed(const struct redlock__engine *engine)
+{
+    for (uint32_t i = 0; i < engine->n; i++)
+        if (redlock__node_owes(engine->nodes[i]))
+            return true;
+    return false;
+}
+
+bool redlock__engine_flushing(const struct redlock__engine *engine)
+{
+    for (uint32_t i = 0; i < engine->n; i++) {
+        size_t unsent;
+
+        if (redlock__node_phase(engine->nodes[i]) != REDLOCK__NODE_PHASE_READY)
+            continue;
+        (void)redlock__node_output(engine->nodes[i], &unsent);
+        if (unsent > 0 || redlock__node_pending(engine->nodes[i]) > 0)
+            return true;
+    }
+    return false;
+}

@@ -1,0 +1,116 @@
+/*
+ * Nodes, leases, grants, timers and counters: the machine that both io.c and the
+ * simulator drive.
+ *
+ * Data flow of one acquire. redlock__engine_acquire() makes a lease; when it is its
+ * turn and enough connections are settled, an attempt begins: a new token, one SET
+ * encoded once and queued on every ready node. The driver sends what
+ * redlock__node_output() holds and hands back what it received with
+ * redlock__engine_receive(); the engine pulls the node's answers, gives each to its
+ * grant and lease, and then serves what the lease wants next. The result is pulled as an
+ * event.
+ *
+ * Time and entropy are arguments. Calls that take `now_ns` handle every deadline up to it
+ * before anything else, so a long pause is seen before any answer that
+ * was waiting behind it. The engine calls nobody.
+ */
+#ifndef REDLOCK__ENGINE_H
+#define REDLOCK__ENGINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "inspection.h"
+#include "lease.h"
+#include "node.h"
+#include "redlock.h"
+
+enum {
+    REDLOCK__LOG_LINES = 64, /* kept until pulled; the oldest are dropped */
+    REDLOCK__LOG_LEN = 512
+};
+
+struct redlock__engine_config {
+    uint32_t n;
+    const struct redlock__node_config *nodes; /* n; strings must outlive the engine */
+    uint32_t quorum;
+    uint32_t drift_ppm;
+    int64_t max_ttl_ms;
+    int64_t node_timeout_ms; /* 0: by ttl */
+    /* Fills buf; never fails (the driver has checked its source). */
+    void (*entropy)(void *context, void *buf, size_t len);
+    void *entropy_context;
+};
+
+struct redlock__engine;
+
+/* NULL: out of memory. */
+struct redlock__engine *redlock__engine_new(const struct redlock__engine_config *config,
+                                            int64_t now_ns);
+void redlock__engine_free(struct redlock__engine *engine);
+
+/* ---- for the driver ---- */
+
+/* For tasks and output (node.h, "for the driver"); anything that brings news goes through
+ * the four calls below instead of the node's own. */
+struct redlock__node *redlock__engine_node(struct redlock__engine *engine, uint32_t i);
+void redlock__engine_connected(struct redlock__engine *engine, uint32_t i, int64_t now_ns);
+void redlock__engine_node_failed(struct redlock__engine *engine, uint32_t i, const char *text,
+                                 int64_t now_ns);
+/* now_ns is read after the bytes were. */
+void redlock__engine_receive(struct redlock__engine *engine, uint32_t i, const char *data,
+                             size_t len, int64_t now_ns);
+void redlock__engine_handle_deadline(struct redlock__engine *engine, int64_t now_ns);
+int64_t redlock__engine_next_deadline(const struct redlock__engine *engine);
+/* Some answer is owed. */
+bool redlock__engine_owed(const struct redlock__engine *engine);
+/* Removals, or requests to READY nodes, are on their way: worth waiting for before the
+ * connections are closed. */
+bool redlock__engine_flushing(const struct redlock__engine *engine);
+
+/* ---- for the facade ---- */
+
+/* Arguments have been checked, but for what only the engine knows: TTL, KEY (prefix
+ * "redlock:"), LIMIT, MEMORY. On 0 the operation runs: see lease->op and result. */
+int redlock__engine_acquire(struct redlock__engine *engine, const void *key, size_t key_len,
+                            const struct redlock__lease_config *config, int64_t now_ns,
+                            struct redlock__lease **lease);
+int redlock__engine_adopt(struct redlock__engine *engine, const void *key, size_t key_len,
+                          const char *value, uint32_t counted,
+                          const struct redlock__lease_config *config, int64_t now_ns,
+                          struct redlock__lease **lease);
+/* ttl_ms 0: the last one. STATE if an operation runs. */
+int redlock__engine_extend(struct redlock__engine *engine, struct redlock__lease *lease,
+                           int64_t ttl_ms, int64_t now_ns);
+int redlock__engine_release(struct redlock__engine *engine, struct redlock__lease *lease,
+                            int64_t now_ns);
+/* Ends the running operation with reason (CANCELLED); its keys are removed where it was
+ * an acquire or a release. */
+void redlock__engine_stop(struct redlock__engine *engine, struct redlock__lease *lease,
+                          int reason, int64_t now_ns);
+/* Stops renewal. True once no renewal is under way; the keys may then be left. */
+bool redlock__engine_detach(struct redlock__engine *engine, struct redlock__lease *lease,
+                            int64_t now_ns);
+/* The handle is going away. leave_keys: after detach, or at client_free; else
+ * whatever is left is removed. */
+void redlock__engine_forget(struct redlock__engine *engine, struct redlock__lease *lease,
+                            bool leave_keys, int64_t now_ns);
+
+/* The next event of any lease; NONE when there are no more. */
+redlock_event redlock__engine_pull_event(struct redlock__engine *engine,
+                                         struct redlock__lease **lease);
+/* The next log line; false: none. */
+bool redlock__engine_pull_log(struct redlock__engine *engine, int *level,
+                              char line[REDLOCK__LOG_LEN]);
+
+/* Done when inspection->owed is 0 and it has started. */
+int redlock__engine_inspect(struct redlock__engine *engine, const void *key, size_t key_len,
+                            int64_t now_ns, struct redlock__inspection **inspection);
+void redlock__engine_forget_inspection(struct redlock__engine *engine,
+                                       struct redlock__inspection *inspection);
+void redlock__engine_stats(const struct redlock__engine *engine, redlock_stats *stats);
+uint32_t redlock__engine_n(const struct redlock__engine *engine);
+uint32_t redlock__engine_quorum(const struct redlock__engine *engine);
+
+#endif

@@ -1,0 +1,84 @@
+/*
+ * The engine's own state, shared by calls.c (what the facade asks), engine.c (news and
+ * timers) and serve.c (what leases and grants want sent). Nobody else includes this.
+ */
+#ifndef REDLOCK__ENGINE_STATE_H
+#define REDLOCK__ENGINE_STATE_H
+
+#include "engine.h"
+#include "queue.h"
+
+struct redlock__log_line {
+    int level;
+    char text[REDLOCK__LOG_LEN];
+};
+
+struct redlock__engine {
+    uint32_t n, quorum, drift_ppm;
+    int64_t max_ttl_ms, node_timeout_ms, connect_timeout_ns;
+    void (*entropy)(void *context, void *buf, size_t len);
+    void *entropy_context;
+    uint64_t jitter; /* state of the generator behind redlock__engine_jitter() */
+
+    int64_t created_ns;
+    int64_t grace_ns; /* late connections are waited for until then; NEVER: no quorum yet */
+    int64_t earliest_ns;
+    struct redlock__names names;
+    struct redlock__lease *leases;
+    struct redlock__grant *grants;
+    struct redlock__inspection *inspections;
+    uint32_t lease_count, grant_count;
+    struct redlock__lease *events_head, *events_tail;
+    struct redlock__lease *work_head, *work_tail;
+    redlock_stats stats;
+    struct redlock__log_line log[REDLOCK__LOG_LINES];
+    uint32_t log_first, log_count;
+    enum redlock__node_phase phases[REDLOCK_MAX_NODES]; /* as last seen */
+    struct redlock__node *nodes[REDLOCK_MAX_NODES];
+};
+
+static inline void redlock__engine_touch(struct redlock__engine *engine, int64_t deadline_ns)
+{
+    if (deadline_ns < engine->earliest_ns)
+        engine->earliest_ns = deadline_ns;
+}
+
+/* A random number for delays; never for tokens. */
+uint64_t redlock__engine_jitter(struct redlock__engine *engine);
+
+uint32_t redlock__engine_ready(const struct redlock__engine *engine);
+
+/* Whether a round that waits for connections may begin, at gate_ns at the latest. If not,
+ * the engine looks again when a connection changes its phase, or in time. */
+bool redlock__engine_gate_open(struct redlock__engine *engine, int64_t gate_ns, int64_t now_ns);
+
+int64_t redlock__engine_node_deadline(const struct redlock__engine *engine, int64_t ttl_ms,
+                                      int64_t now_ns);
+
+/* Puts a lease on the work list, once. NULL is accepted. */
+void redlock__engine_work_on(struct redlock__engine *engine, struct redlock__lease *lease);
+
+/* Takes in what the nodes have to tell and serves the work list, until both are empty. */
+void redlock__engine_run(struct redlock__engine *engine, int64_t now_ns);
+
+void redlock__engine_start_inspection(struct redlock__engine *engine,
+                                      struct redlock__inspection *inspection, int64_t now_ns);
+void redlock__engine_free_inspection_if_done(struct redlock__engine *engine,
+                                             struct redlock__inspection *inspection);
+
+/* ---- serve.c ---- */
+
+/* A grant with a new token, or with `value` if that isn't NULL. */
+struct redlock__grant *redlock__grant_new(struct redlock__engine *engine,
+                                          struct redlock__lease *lease, const char *value);
+void redlock__grant_free_if_done(struct redlock__engine *engine, struct redlock__grant *grant);
+
+/* Sends the removals that are due to every ready primary. */
+void redlock__serve_removals(struct redlock__engine *engine, struct redlock__grant *grant,
+                             int64_t now_ns);
+
+/* Does what the lease wants, begins its attempt if it is its turn, posts its events. */
+void redlock__serve_lease(struct redlock__engine *engine, struct redlock__lease *lease,
+                          int64_t now_ns);
+
+#endif

@@ -1,0 +1,127 @@
+/*
+ * See grant.h. Source of the obligation to release everywhere: redis.io,
+ * "Distributed Locks with Redis", step 5 of the algorithm, and the discussion of lost
+ * replies in antirez/redlock-rb issue 3: remove wherever the command may have been sent.
+ */
+#include "grant.h"
+
+#include "validity.h"
+
+static uint32_t bit_of(uint32_t node)
+{
+    return UINT32_C(1) << node;
+}
+
+void redlock__grant_set(struct redlock__grant *grant, uint32_t nodes, int64_t ttl_ms,
+                        int64_t now_ns)
+{
+    grant->written |= nodes;
+    grant->unanswered |= nodes;
+    grant->ttl_ms = redlock__max(grant->ttl_ms, ttl_ms);
+    grant->last_write_ns = now_ns;
+}
+
+void redlock__grant_extended(struct redlock__grant *grant, int64_t ttl_ms, int64_t now_ns)
+{
+    grant->ttl_ms = redlock__max(grant->ttl_ms, ttl_ms);
+    grant->last_write_ns = now_ns;
+}
+
+void redlock__grant_set_answer(struct redlock__grant *grant, uint32_t node, redlock_vote vote)
+{
+    grant->unanswered &= ~bit_of(node);
+    if (vote == REDLOCK_VOTE_OURS)
+        grant->known |= bit_of(node);
+}
+
+void redlock__grant_extend_answer(struct redlock__grant *grant, uint32_t node,
+                                  redlock_vote vote)
+{
+    switch (vote) {
+    case REDLOCK_VOTE_OURS:
+        grant->known |= bit_of(node);
+        grant->written |= bit_of(node);
+        grant->unanswered &= ~bit_of(node);
+        break;
+    case REDLOCK_VOTE_FREE:
+    case REDLOCK_VOTE_FOREIGN:
+        grant->known &= ~bit_of(node);
+        break;
+    case REDLOCK_VOTE_NONE:
+    case REDLOCK_VOTE_ERROR:
+    case REDLOCK_VOTE_SILENT:
+    case REDLOCK_VOTE_DOWN:
+        break;
+    }
+}
+
+void redlock__grant_dropped(struct redlock__grant *grant, uint32_t node, bool set, bool written)
+{
+    grant->in_flight &= ~bit_of(node);
+    if (set && !written)
+        grant->unanswered &= ~bit_of(node);
+    else
+        grant->moved |= bit_of(node);
+}
+
+void redlock__grant_abandon(struct redlock__grant *grant, int64_t orphan_ms)
+{
+    int64_t life_ms = redlock__add(grant->ttl_ms, redlock__drift_ms(grant->ttl_ms, 10000));
+
+    if (grant->unanswered != 0)
+        life_ms = redlock__add(life_ms, orphan_ms);
+    grant->gone_ns = redlock__add(grant->last_write_ns, redlock__ms_to_ns(life_ms));
+    grant->owed = grant->written;
+    grant->abandoned = true;
+}
+
+uint32_t redlock__grant_to_remove(const struct redlock__grant *grant, int64_t now_ns)
+{
+    uint32_t waiting = now_ns < grant->again_ns ? grant->again : 0;
+    return grant->owed & ~grant->in_flight & ~waiting;
+}
+
+void redlock__grant_removing(struct redlock__grant *grant, uint32_t node)
+{
+    grant->in_flight |= bit_of(node);
+    grant->again &= ~bit_of(node);
+}
+
+void redlock__grant_removed(struct redlock__grant *grant, uint32_t node, redlock_vote vote,
+                            int64_t again_ns)
+{
+    uint32_t bit = bit_of(node);
+    bool overtaking = (grant->moved & grant->unanswered & bit) != 0;
+    bool refused = vote == REDLOCK_VOTE_ERROR;
+
+    grant->in_flight &= ~bit;
+    if ((overtaking || refused) && (grant->repeated & bit) == 0) {
+        grant->repeated |= bit;
+        grant->again |= bit;
+        grant->again_ns = again_ns;
+        return;
+    }
+    grant->owed &= ~bit;
+}
+
+int64_t redlock__grant_next_deadline(const struct redlock__grant *grant)
+{
+    if (!grant->abandoned || grant->owed == 0)
+        return REDLOCK__NEVER;
+    if ((grant->again & grant->owed & ~grant->in_flight) != 0)
+        return redlock__min(grant->again_ns, grant->gone_ns);
+    return grant->gone_ns;
+}
+
+void redlock__grant_handle_deadline(struct redlock__grant *grant, int64_t now_ns)
+{
+    if (grant->abandoned && now_ns >= grant->gone_ns)
+        grant->owed = 0;
+    if (now_ns >= grant->again_ns)
+        grant->again = 0;
+}
+
+bool redlock__grant_done(const struct redlock__grant *grant)
+{
+    return grant->lease == NULL && grant->requests == 0 && grant->owed == 0;
+}

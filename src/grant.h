@@ -1,0 +1,75 @@
+/*
+ * What may exist on the primaries under one token, and how it goes away again.
+ *
+ * A lease lives with the caller; a grant lives with the servers, and often longer:
+ * each attempt has a token, and so a grant, of its own, and every primary to which
+ * a SET was ever written has to be told to remove it, also those that never
+ * answered. Until that is done, or until the key's time is over, the grant stays.
+ *
+ * Per primary (masks): `written` a SET went out; `unanswered` no answer to it, and the
+ * key not seen since: it may still arrive late, so it is never set again there;
+ * `known` the key was seen to be ours. After abandon(): `owed` a removal has not
+ * been confirmed; `in_flight` one is on its way; `moved` the connection
+ * the SET went out on is gone, so a removal might overtake it (a proxy in between):
+ * it is sent once more, a node timeout after it was answered.
+ */
+#ifndef REDLOCK__GRANT_H
+#define REDLOCK__GRANT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "redlock.h"
+
+enum { REDLOCK__TOKEN_HEX = 32 }; /* 128 bits in hexadecimal */
+
+struct redlock__lease;
+struct redlock__name;
+
+struct redlock__grant {
+    struct redlock__grant *next, *prev; /* in the engine's list */
+    struct redlock__name *name;
+    struct redlock__lease *lease; /* whose answers these are; NULL once nobody asks */
+    uint32_t requests;            /* on their way, carrying this grant */
+    uint32_t written, unanswered, known;
+    uint32_t owed, in_flight, moved, again, repeated;
+    bool abandoned;
+    int64_t again_ns; /* when `again` is to be sent */
+    int64_t ttl_ms;   /* the longest asked for */
+    int64_t last_write_ns;
+    int64_t gone_ns; /* no key of this token can exist from then on */
+    char token[REDLOCK__TOKEN_HEX + 1];
+};
+
+/* A SET (or a removal's target) was handed to the connection of `nodes`. */
+void redlock__grant_set(struct redlock__grant *grant, uint32_t nodes, int64_t ttl_ms,
+                        int64_t now_ns);
+void redlock__grant_extended(struct redlock__grant *grant, int64_t ttl_ms, int64_t now_ns);
+
+/* Answers to SET and EXTEND. */
+void redlock__grant_set_answer(struct redlock__grant *grant, uint32_t node, redlock_vote vote);
+void redlock__grant_extend_answer(struct redlock__grant *grant, uint32_t node,
+                                  redlock_vote vote);
+
+/* The connection with a request of this grant on it is gone. written: it may have
+ * reached the primary. */
+void redlock__grant_dropped(struct redlock__grant *grant, uint32_t node, bool set, bool written);
+
+/* From here on all that is left is to remove. orphan_ms bounds how long a SET
+ * without an answer can stay on its way (TCP_USER_TIMEOUT of the connections). */
+void redlock__grant_abandon(struct redlock__grant *grant, int64_t orphan_ms);
+
+/* Primaries that need a removal sent now; the caller sends, then tells. */
+uint32_t redlock__grant_to_remove(const struct redlock__grant *grant, int64_t now_ns);
+void redlock__grant_removing(struct redlock__grant *grant, uint32_t node);
+void redlock__grant_removed(struct redlock__grant *grant, uint32_t node, redlock_vote vote,
+                            int64_t again_ns);
+
+/* `again` and `gone`. */
+int64_t redlock__grant_next_deadline(const struct redlock__grant *grant);
+void redlock__grant_handle_deadline(struct redlock__grant *grant, int64_t now_ns);
+
+/* Nothing refers to it and nothing is owed: it can be freed. */
+bool redlock__grant_done(const struct redlock__grant *grant);
+
+#endif

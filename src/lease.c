@@ -1,0 +1,466 @@
+/*
+ * See lease.h. Source: redis.io, "Distributed Locks with Redis" for acquire and
+ * release; the counted set of an extend, which that page leaves open, is our own and
+ * argued for in docs/safety.md.
+ *
+ * Three kinds of function: start_* takes a call, begin_* opens a round the engine is
+ * about to send, the rest takes news. A round that ends goes through one function per
+ * kind: attempt_over(), extend_over(), release_over(). Whatever ends the hold goes
+ * through lose().
+ */
+#include "lease.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "validity.h"
+
+static uint32_t all_nodes(const struct redlock__lease *lease)
+{
+    return lease->n >= 32 ? UINT32_MAX : (UINT32_C(1) << lease->n) - 1;
+}
+
+static void finish(struct redlock__lease *lease, int result)
+{
+    if (lease->op == REDLOCK__OP_NONE)
+        return;
+    lease->op = REDLOCK__OP_NONE;
+    lease->result = result;
+    lease->events |= REDLOCK__EVENT_BIT_DONE;
+}
+
+static void begin_round(struct redlock__lease *lease, enum redlock__command command,
+                        uint32_t counted, int64_t now_ns)
+{
+    lease->round_no++;
+    lease->round_command = command;
+    redlock__round_begin(&lease->round, lease->quorum, counted, all_nodes(lease), now_ns);
+    for (uint32_t i = 0; i < lease->n; i++) {
+        lease->votes[i].vote = REDLOCK_VOTE_NONE;
+        lease->votes[i].elapsed_us = -1;
+        lease->votes[i].text[0] = '\0';
+    }
+}
+
+static void set_deadline(struct redlock__lease *lease, int64_t start_ns, int64_t ttl_ms)
+{
+    int64_t deadline = redlock__deadline(start_ns, ttl_ms, lease->drift_ppm);
+    lease->deadline_ns = redlock__min(deadline, lease->cap_ns);
+    lease->renew_ns = REDLOCK__NEVER;
+    if (lease->config.renew && deadline < lease->cap_ns)
+        lease->renew_ns = redlock__add(start_ns, redlock__ms_to_ns(ttl_ms) / 3);
+}
+
+/* The end of a hold, whatever the reason: keys go everywhere, said once. */
+static void lose(struct redlock__lease *lease, int reason)
+{
+    lease->state = REDLOCK__LEASE_LOST;
+    lease->lost_reason = reason;
+    lease->deadline_ns = 0;
+    lease->renew_ns = REDLOCK__NEVER;
+    lease->todo = REDLOCK__TODO_ABANDON;
+    lease->events |= REDLOCK__EVENT_BIT_LOST;
+    finish(lease, reason);
+}
+
+/* ---- acquire ------------------------------------------------------------ */
+
+void redlock__lease_start_acquire(struct redlock__lease *lease, int64_t now_ns)
+{
+    lease->state = REDLOCK__LEASE_WAITING;
+    lease->op = REDLOCK__OP_ACQUIRE;
+    lease->result = REDLOCK_PENDING;
+    lease->last_reason = REDLOCK_PENDING;
+    lease->retry_ns = now_ns;
+    lease->delay_ms = lease->config.retry_base_ms;
+    lease->cap_ns = lease->renew_ns = REDLOCK__NEVER;
+    lease->wait_until_ns = REDLOCK__NEVER;
+    if (lease->config.wait_ms > 0)
+        lease->wait_until_ns = redlock__add(now_ns, redlock__ms_to_ns(lease->config.wait_ms));
+}
+
+bool redlock__lease_due(const struct redlock__lease *lease, int64_t now_ns)
+{
+    return lease->state == REDLOCK__LEASE_WAITING && now_ns >= lease->retry_ns;
+}
+
+void redlock__lease_begin_attempt(struct redlock__lease *lease, struct redlock__grant *grant,
+                                  int64_t now_ns)
+{
+    assert(lease->state == REDLOCK__LEASE_WAITING && lease->grant == NULL);
+    lease->grant = grant;
+    lease->state = REDLOCK__LEASE_ACQUIRING;
+    begin_round(lease, REDLOCK__CMD_SET, all_nodes(lease), now_ns);
+}
+
+static void give_up_acquire(struct redlock__lease *lease, int reason)
+{
+    lease->state = REDLOCK__LEASE_ENDED;
+    finish(lease, reason);
+}
+
+/* base <= pause <= cap, drawn anew each time; the upper end doubles. The last attempt is
+ * placed so that it can still answer before the wait is over. */
+static void pause_or_give_up(struct redlock__lease *lease, int reason, uint64_t jitter,
+                             int64_t now_ns)
+{
+    int64_t base = lease->config.retry_base_ms, cap = lease->config.retry_cap_ms;
+    int64_t round_trip = redlock__add(now_ns, -lease->round.start_ns);
+    int64_t base_end = redlock__add(now_ns, redlock__ms_to_ns(base));
+    int64_t last = lease->wait_until_ns;
+    int64_t spread;
+
+    lease->last_reason = reason;
+    if (last != REDLOCK__NEVER)
+        last -= redlock__max(2 * round_trip, REDLOCK__MS);
+    if (lease->config.wait_ms == 0 || last < base_end) {
+        give_up_acquire(lease, reason);
+        return;
+    }
+    lease->delay_ms = redlock__min(cap, lease->delay_ms > cap / 2 ? cap : 2 * lease->delay_ms);
+    spread = redlock__max(lease->delay_ms - base, 0) + 1;
+    lease->state = REDLOCK__LEASE_WAITING;
+    lease->retry_ns = redlock__add(
+        base_end, redlock__ms_to_ns((int64_t)(jitter % (uint64_t)spread)));
+    lease->retry_ns = redlock__min(lease->retry_ns, last);
+}
+
+static void attempt_failed(struct redlock__lease *lease, int reason, uint64_t jitter,
+                           int64_t now_ns)
+{
+    lease->busy_at = lease->round.foreign;
+    lease->todo |= REDLOCK__TODO_ABANDON;
+    pause_or_give_up(lease, reason, jitter, now_ns);
+    if (lease->state == REDLOCK__LEASE_WAITING && lease->busy_at != 0)
+        lease->todo |= REDLOCK__TODO_PTTL;
+}
+
+static void attempt_over(struct redlock__lease *lease, uint64_t jitter, int64_t now_ns)
+{
+    const struct redlock__round *round = &lease->round;
+
+    if (round->verdict != REDLOCK__ROUND_WON) {
+        attempt_failed(lease,
+                       round->verdict == REDLOCK__ROUND_BUSY ? REDLOCK_BUSY : REDLOCK_NO_QUORUM,
+                       jitter, now_ns);
+        return;
+    }
+    if (lease->config.max_hold_ms > 0)
+        lease->cap_ns =
+            redlock__add(round->start_ns, redlock__ms_to_ns(lease->config.max_hold_ms));
+    set_deadline(lease, round->start_ns, lease->config.ttl_ms);
+    if (!redlock__is_held(lease->deadline_ns, now_ns, lease->config.min_validity_ms)) {
+        lease->deadline_ns = 0;
+        lease->cap_ns = lease->renew_ns = REDLOCK__NEVER;
+        attempt_failed(lease, REDLOCK_EXPIRED, jitter, now_ns);
+        return;
+    }
+    lease->state = REDLOCK__LEASE_HELD;
+    lease->counted = round->ours;
+    finish(lease, REDLOCK_OK);
+}
+
+void redlock__lease_hint(struct redlock__lease *lease, int64_t pttl_ms, uint64_t jitter,
+                         int64_t now_ns)
+{
+    int64_t base = lease->config.retry_base_ms;
+    int64_t wake;
+
+    if (lease->state != REDLOCK__LEASE_WAITING || pttl_ms == -1)
+        return;
+    wake = redlock__add(redlock__max(pttl_ms, 0), 1 + (int64_t)(jitter % (uint64_t)base));
+    wake = redlock__add(now_ns, redlock__ms_to_ns(wake));
+    lease->retry_ns = redlock__min(lease->retry_ns, wake);
+}
+
+/* ---- extend ------------------------------------------------------------- */
+
+void redlock__lease_start_adopted(struct redlock__lease *lease, uint32_t counted)
+{
+    lease->state = REDLOCK__LEASE_ADOPTED;
+    lease->adopted = true;
+    lease->result = REDLOCK_OK;
+    lease->counted = counted;
+    lease->cap_ns = lease->renew_ns = lease->wait_until_ns = REDLOCK__NEVER;
+}
+
+void redlock__lease_start_extend(struct redlock__lease *lease, int64_t ttl_ms)
+{
+    lease->op = REDLOCK__OP_EXTEND;
+    lease->result = REDLOCK_PENDING;
+    if (lease->state == REDLOCK__LEASE_LOST) {
+        finish(lease, lease->lost_reason);
+        return;
+    }
+    lease->config.ttl_ms = ttl_ms;
+    lease->todo |= REDLOCK__TODO_EXTEND;
+}
+
+/* A shorter ttl counts for the holder before any primary hears of it: if the round
+ * fails, a minority may have shortened already. A longer one lowers nothing here. */
+void redlock__lease_begin_extend(struct redlock__lease *lease, int64_t now_ns)
+{
+    int64_t lowered = redlock__deadline(now_ns, lease->config.ttl_ms, lease->drift_ppm);
+
+    assert(lease->state == REDLOCK__LEASE_HELD || lease->state == REDLOCK__LEASE_ADOPTED);
+    assert(lease->grant != NULL);
+    lease->deadline_ns = redlock__min(lease->deadline_ns, lowered);
+    lease->automatic = lease->op != REDLOCK__OP_EXTEND;
+    lease->extend_ttl_ms = lease->config.ttl_ms;
+    lease->known_before = lease->grant->known;
+    lease->renew_ns = REDLOCK__NEVER;
+    lease->state = REDLOCK__LEASE_RENEWING;
+    begin_round(lease, REDLOCK__CMD_EXTEND, lease->counted, now_ns);
+}
+
+/* After a successful round, of the primaries that answered in it: who joins the set, and
+ * who is to be set again. Not where an earlier SET may still arrive, and not by a process
+ * that got the lease from another one, which may know of such a SET. */
+static void take_in(struct redlock__lease *lease, uint32_t answered)
+{
+    lease->counted |= lease->round.ours & lease->known_before & answered;
+    if (lease->adopted)
+        return;
+    lease->refill |= lease->round.free & answered & ~lease->grant->unanswered;
+    if (lease->refill != 0)
+        lease->todo |= REDLOCK__TODO_REFILL;
+}
+
+static void extend_failed(struct redlock__lease *lease, int64_t now_ns)
+{
+    bool was_held = lease->deadline_ns != 0;
+    int64_t pause = redlock__max(lease->extend_ttl_ms / 10, 1);
+
+    lease->state = was_held ? REDLOCK__LEASE_HELD : REDLOCK__LEASE_ADOPTED;
+    if (was_held && lease->config.renew && lease->deadline_ns < lease->cap_ns)
+        lease->renew_ns = redlock__add(now_ns, redlock__ms_to_ns(pause));
+    if (!lease->automatic) {
+        finish(lease, REDLOCK_NO_QUORUM);
+        return;
+    }
+    if (!lease->failing)
+        lease->events |= REDLOCK__EVENT_BIT_FAILING;
+    lease->failing = true;
+}
+
+static void extend_over(struct redlock__lease *lease, int64_t now_ns)
+{
+    if (lease->round.verdict != REDLOCK__ROUND_WON) {
+        extend_failed(lease, now_ns);
+        return;
+    }
+    if (lease->deadline_ns == 0 && lease->config.max_hold_ms > 0)
+        lease->cap_ns = redlock__add(lease->round.start_ns,
+                                     redlock__ms_to_ns(lease->config.max_hold_ms));
+    set_deadline(lease, lease->round.start_ns, lease->extend_ttl_ms);
+    if (!redlock__is_held(lease->deadline_ns, now_ns, lease->config.min_validity_ms)) {
+        lose(lease, REDLOCK_EXPIRED);
+        return;
+    }
+    lease->state = REDLOCK__LEASE_HELD;
+    lease->failing = false;
+    take_in(lease, all_nodes(lease));
+    if (lease->automatic)
+        lease->events |= REDLOCK__EVENT_BIT_RENEWED;
+    else
+        finish(lease, REDLOCK_OK);
+}
+
+/* An answer to any extend of this lease, also to an earlier round: a primary answers in
+ * order, so what it says is newer than all it said before. */
+static void note_extend_answer(struct redlock__lease *lease, uint32_t node, redlock_vote vote)
+{
+    if (lease->state != REDLOCK__LEASE_RENEWING && lease->state != REDLOCK__LEASE_HELD &&
+        lease->state != REDLOCK__LEASE_ADOPTED)
+        return;
+    if (vote == REDLOCK_VOTE_FREE || vote == REDLOCK_VOTE_FOREIGN) {
+        lease->counted &= ~(UINT32_C(1) << node);
+        lease->known_before &= ~(UINT32_C(1) << node);
+        if (vote == REDLOCK_VOTE_FOREIGN)
+            lease->seen_foreign = true;
+    }
+    if (redlock__count(lease->counted) < lease->quorum)
+        lose(lease, lease->deadline_ns == 0 && !lease->seen_foreign ? REDLOCK_EXPIRED
+                                                                    : REDLOCK_LOST);
+}
+
+/* ---- release ------------------------------------------------------------ */
+
+void redlock__lease_start_release(struct redlock__lease *lease)
+{
+    lease->op = REDLOCK__OP_RELEASE;
+    lease->result = REDLOCK_PENDING;
+    lease->renew_ns = REDLOCK__NEVER;
+    if (lease->state == REDLOCK__LEASE_LOST) {
+        lease->state = REDLOCK__LEASE_ENDED;
+        finish(lease, lease->lost_reason);
+        return;
+    }
+    lease->todo = REDLOCK__TODO_RELEASE;
+}
+
+void redlock__lease_begin_release(struct redlock__lease *lease, int64_t now_ns)
+{
+    lease->state = REDLOCK__LEASE_RELEASING;
+    lease->deadline_ns = 0;
+    begin_round(lease, REDLOCK__CMD_RELEASE, all_nodes(lease), now_ns);
+}
+
+static void release_over(struct redlock__lease *lease)
+{
+    const struct redlock__round *round = &lease->round;
+    int result = REDLOCK_OK;
+
+    if (round->verdict == REDLOCK__ROUND_NO_QUORUM)
+        result = REDLOCK_NO_QUORUM;
+    else if (round->verdict == REDLOCK__ROUND_BUSY)
+        result = round->foreign != 0 ? REDLOCK_LOST : REDLOCK_EXPIRED;
+    lease->state = REDLOCK__LEASE_ENDED;
+    finish(lease, result);
+}
+
+/* ---- news --------------------------------------------------------------- */
+
+static void record(struct redlock__lease *lease, uint32_t node, redlock_vote vote,
+                   const char *text, int64_t now_ns)
+{
+    struct redlock__lease_vote *entry = &lease->votes[node];
+    size_t len = strlen(text);
+
+    if (len >= sizeof entry->text)
+        len = sizeof entry->text - 1;
+    entry->vote = vote;
+    entry->elapsed_us = -1;
+    if (vote != REDLOCK_VOTE_DOWN && vote != REDLOCK_VOTE_SILENT)
+        entry->elapsed_us = (now_ns - lease->round.start_ns) / 1000;
+    memcpy(entry->text, text, len);
+    entry->text[len] = '\0';
+}
+
+static void round_over(struct redlock__lease *lease, uint64_t jitter, int64_t now_ns)
+{
+    switch (lease->state) {
+    case REDLOCK__LEASE_ACQUIRING:
+        attempt_over(lease, jitter, now_ns);
+        break;
+    case REDLOCK__LEASE_RENEWING:
+        extend_over(lease, now_ns);
+        break;
+    case REDLOCK__LEASE_RELEASING:
+        release_over(lease);
+        break;
+    case REDLOCK__LEASE_WAITING:
+    case REDLOCK__LEASE_HELD:
+    case REDLOCK__LEASE_ADOPTED:
+    case REDLOCK__LEASE_LOST:
+    case REDLOCK__LEASE_ENDED:
+        break;
+    }
+}
+
+void redlock__lease_answer(struct redlock__lease *lease, const struct redlock__lease_news *news,
+                           int64_t now_ns)
+{
+    if (news->command == REDLOCK__CMD_EXTEND)
+        note_extend_answer(lease, news->node, news->vote);
+    if (news->round_no != lease->round_no)
+        return;
+    record(lease, news->node, news->vote, news->text, now_ns);
+    if (redlock__round_answer(&lease->round, news->node, news->vote))
+        round_over(lease, news->jitter, now_ns);
+    else if (lease->state == REDLOCK__LEASE_HELD && lease->round_command == REDLOCK__CMD_EXTEND &&
+             lease->round.verdict == REDLOCK__ROUND_WON)
+        take_in(lease, UINT32_C(1) << news->node);
+}
+
+/* ---- ends and timers ---------------------------------------------------- */
+
+void redlock__lease_stop(struct redlock__lease *lease, int reason)
+{
+    switch (lease->op) {
+    case REDLOCK__OP_NONE:
+        break;
+    case REDLOCK__OP_ACQUIRE:
+        lease->todo = lease->grant != NULL ? REDLOCK__TODO_ABANDON : 0;
+        give_up_acquire(lease, reason);
+        break;
+    case REDLOCK__OP_EXTEND:
+        lease->todo &= ~(uint32_t)REDLOCK__TODO_EXTEND;
+        lease->automatic = true;
+        finish(lease, reason);
+        break;
+    case REDLOCK__OP_RELEASE:
+        if (lease->state != REDLOCK__LEASE_RELEASING)
+            lease->todo = REDLOCK__TODO_ABANDON;
+        lease->state = REDLOCK__LEASE_ENDED;
+        lease->deadline_ns = 0;
+        finish(lease, reason);
+        break;
+    }
+}
+
+void redlock__lease_stop_renewing(struct redlock__lease *lease)
+{
+    lease->config.renew = false;
+    lease->renew_ns = REDLOCK__NEVER;
+}
+
+bool redlock__lease_held(const struct redlock__lease *lease, int64_t now_ns)
+{
+    return redlock__is_held(lease->deadline_ns, now_ns, lease->config.min_validity_ms);
+}
+
+/* When the hold ends by the clock; NEVER where there is none. */
+static int64_t hold_end(const struct redlock__lease *lease)
+{
+    if (lease->deadline_ns == 0)
+        return REDLOCK__NEVER;
+    return redlock__held_until(lease->deadline_ns, lease->config.min_validity_ms);
+}
+
+int64_t redlock__lease_next_deadline(const struct redlock__lease *lease)
+{
+    switch (lease->state) {
+    case REDLOCK__LEASE_WAITING:
+    case REDLOCK__LEASE_ACQUIRING:
+        return lease->wait_until_ns;
+    case REDLOCK__LEASE_HELD:
+        return redlock__min(hold_end(lease), lease->renew_ns);
+    case REDLOCK__LEASE_RENEWING:
+        return hold_end(lease);
+    case REDLOCK__LEASE_ADOPTED:
+    case REDLOCK__LEASE_RELEASING:
+    case REDLOCK__LEASE_LOST:
+    case REDLOCK__LEASE_ENDED:
+        break;
+    }
+    return REDLOCK__NEVER;
+}
+
+static void wait_is_over(struct redlock__lease *lease, uint64_t jitter, int64_t now_ns)
+{
+    if (lease->state == REDLOCK__LEASE_ACQUIRING) {
+        if (redlock__round_give_up(&lease->round))
+            attempt_over(lease, jitter, now_ns);
+        return;
+    }
+    give_up_acquire(lease, lease->last_reason == REDLOCK_PENDING ? REDLOCK_WAIT_DEADLINE
+                                                                 : lease->last_reason);
+}
+
+void redlock__lease_handle_deadline(struct redlock__lease *lease, uint64_t jitter,
+                                    int64_t now_ns)
+{
+    if (now_ns < redlock__lease_next_deadline(lease))
+        return;
+    if (lease->state == REDLOCK__LEASE_WAITING || lease->state == REDLOCK__LEASE_ACQUIRING) {
+        wait_is_over(lease, jitter, now_ns);
+        return;
+    }
+    if (now_ns >= hold_end(lease)) {
+        lose(lease, REDLOCK_EXPIRED);
+        return;
+    }
+    lease->renew_ns = REDLOCK__NEVER;
+    lease->todo |= REDLOCK__TODO_EXTEND;
+}

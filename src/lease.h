@@ -1,0 +1,170 @@
+/*
+ * One lock's life: WAITING -> ACQUIRING -> HELD <-> RENEWING -> LOST or RELEASING -> ENDED.
+ * ADOPTED is a lease from another process before its first extend.
+ *
+ * Pure: it gets calls, answers and time, and leaves what it wants in `todo` for
+ * the engine to pull, events in `events`, and the result of the running operation in
+ * `result`. It knows nothing of connections.
+ *
+ * The counted set. A lease counts the primaries whose grant was read before the
+ * verdict. A renewal succeeds with quorum primaries OF THAT SET where the key is
+ * still ours. A primary seen as ours in a successful renewal joins the set only if it
+ * was known ours before that renewal began; one that answered free or foreign leaves
+ * it. Otherwise a holder could go on after another client came and went
+ * (docs/safety.md has the two trails). When fewer than quorum are left in the set no
+ * renewal can ever succeed: the lease is lost at once, not only at its deadline.
+ */
+#ifndef REDLOCK__LEASE_H
+#define REDLOCK__LEASE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "command.h"
+#include "grant.h"
+#include "redlock.h"
+#include "round.h"
+
+enum redlock__lease_state {
+    REDLOCK__LEASE_WAITING,   /* for its turn, its retry time, or connections */
+    REDLOCK__LEASE_ACQUIRING, /* a SET round is open */
+    REDLOCK__LEASE_HELD,
+    REDLOCK__LEASE_ADOPTED,   /* validity unknown, so 0 */
+    REDLOCK__LEASE_RENEWING,  /* an extend round is open; held as before, or adopted */
+    REDLOCK__LEASE_RELEASING, /* a release round is open */
+    REDLOCK__LEASE_LOST,      /* was held, isn't any more */
+    REDLOCK__LEASE_ENDED      /* never held, or released */
+};
+
+enum redlock__lease_op {
+    REDLOCK__OP_NONE,
+    REDLOCK__OP_ACQUIRE,
+    REDLOCK__OP_EXTEND,
+    REDLOCK__OP_RELEASE
+};
+
+/* What the lease wants the engine to do; pulled and cleared there. */
+enum {
+    REDLOCK__TODO_ABANDON = 1, /* remove the grant's keys everywhere */
+    REDLOCK__TODO_EXTEND = 2,  /* begin an extend round (redlock__lease_begin_extend) */
+    REDLOCK__TODO_RELEASE = 4, /* begin a release round */
+    REDLOCK__TODO_REFILL = 8,  /* set the key again on `refill` */
+    REDLOCK__TODO_PTTL = 16    /* ask `busy_at` how long the foreign keys live */
+};
+
+enum {
+    REDLOCK__EVENT_BIT_DONE = 1,
+    REDLOCK__EVENT_BIT_RENEWED = 2,
+    REDLOCK__EVENT_BIT_FAILING = 4,
+    REDLOCK__EVENT_BIT_LOST = 8
+};
+
+struct redlock__lease_config {
+    int64_t ttl_ms;
+    int64_t wait_ms; /* 0: one attempt; REDLOCK_WAIT_FOREVER */
+    int64_t retry_base_ms, retry_cap_ms;
+    int64_t min_validity_ms;
+    int64_t max_hold_ms; /* 0: no cap */
+    int64_t node_timeout_ms;
+    bool renew;
+};
+
+struct redlock__lease_vote {
+    redlock_vote vote;
+    int64_t elapsed_us; /* -1: none */
+    char text[REDLOCK_TEXT_LEN];
+};
+
+struct redlock__lease {
+    struct redlock__lease *next, *prev;  /* in the engine's list */
+    struct redlock__lease *next_waiting; /* in its name's queue */
+    struct redlock__lease *next_event;   /* in the engine's event list */
+    struct redlock__lease *next_work;    /* in the engine's work list */
+    bool in_events, in_work;
+    enum redlock__lease_state counted_state; /* what the engine's counters have seen */
+    bool queued; /* in its name's queue */
+    struct redlock__name *name;
+    struct redlock__grant *grant; /* NULL between attempts and after the end */
+    struct redlock__lease_config config;
+    uint32_t n, quorum, drift_ppm;
+    void *user; /* the facade's handle */
+
+    enum redlock__lease_state state;
+    enum redlock__lease_op op;
+    int result; /* of op, or of the last one */
+    uint32_t todo, events;
+    uint32_t refill, busy_at;
+
+    struct redlock__round round;
+    uint32_t round_no; /* from 1; answers of other rounds don't vote */
+    enum redlock__command round_command;
+    int64_t gate_ns; /* a round that waits for connections begins no later than this */
+
+    /* acquiring */
+    int64_t wait_until_ns; /* the wait is over: NEVER for one attempt and for ever */
+    int64_t retry_ns;      /* no attempt before this */
+    int64_t delay_ms;      /* grows with each attempt */
+    int last_reason;       /* of the last attempt; PENDING: none yet */
+
+    /* held */
+    uint32_t counted;
+    uint32_t known_before; /* grant->known when the current round began */
+    int64_t deadline_ns;   /* 0: not held */
+    int64_t cap_ns;        /* of the hold; NEVER */
+    int64_t renew_ns;      /* next renewal; NEVER */
+    int64_t extend_ttl_ms; /* of the running or wanted extend round */
+    bool automatic;        /* the running extend round is the lease's own */
+    bool failing;          /* the last renewal failed: said once */
+    bool adopted;          /* from another process: sets nothing again */
+    bool seen_foreign;     /* an extend met another owner's key */
+    int lost_reason;       /* LOST: EXPIRED or LOST */
+
+    struct redlock__lease_vote votes[]; /* n: of the newest round */
+};
+
+/* Begins to wait for the first attempt. */
+void redlock__lease_start_acquire(struct redlock__lease *lease, int64_t now_ns);
+/* From another process: counted set and grant are given. */
+void redlock__lease_start_adopted(struct redlock__lease *lease, uint32_t counted);
+void redlock__lease_start_extend(struct redlock__lease *lease, int64_t ttl_ms);
+void redlock__lease_start_release(struct redlock__lease *lease);
+/* Ends the running operation with `reason`: CANCELLED, or an error. */
+void redlock__lease_stop(struct redlock__lease *lease, int reason);
+/* Stops renewing, for detach. */
+void redlock__lease_stop_renewing(struct redlock__lease *lease);
+
+/*
+ * The engine is about to send to some primaries, and reports every one it can't send to
+ * with redlock__lease_answer(): DOWN. now_ns was read before anything is queued.
+ */
+void redlock__lease_begin_attempt(struct redlock__lease *lease, struct redlock__grant *grant,
+                                  int64_t now_ns);
+void redlock__lease_begin_extend(struct redlock__lease *lease, int64_t now_ns);
+void redlock__lease_begin_release(struct redlock__lease *lease, int64_t now_ns);
+
+/* News of a request: an answer, a missed deadline (SILENT), a lost connection (DOWN). */
+struct redlock__lease_news {
+    uint32_t node;
+    enum redlock__command command; /* SET, EXTEND or RELEASE */
+    uint32_t round_no;
+    redlock_vote vote;
+    const char *text;
+    uint64_t jitter; /* a random number, used if this ends an attempt */
+};
+void redlock__lease_answer(struct redlock__lease *lease, const struct redlock__lease_news *news,
+                           int64_t now_ns);
+
+/* A foreign key on a primary lives for ttl_ms more: don't sleep beyond that. */
+void redlock__lease_hint(struct redlock__lease *lease, int64_t pttl_ms, uint64_t jitter,
+                         int64_t now_ns);
+
+bool redlock__lease_held(const struct redlock__lease *lease, int64_t now_ns);
+/* WAITING and its retry time has come. */
+bool redlock__lease_due(const struct redlock__lease *lease, int64_t now_ns);
+
+int64_t redlock__lease_next_deadline(const struct redlock__lease *lease);
+/* Loss first, then the wait's end, then renewal. */
+void redlock__lease_handle_deadline(struct redlock__lease *lease, uint64_t jitter,
+                                    int64_t now_ns);
+
+#endif

@@ -1,0 +1,599 @@
+/*
+ * One connection as a machine without I/O.
+ *
+ * Queue. Every request sent and not yet answered has an entry in one ring, in the order
+ * written, and a reply belongs to the oldest entry. Greeting commands are entries too,
+ * in front, never shown to the caller. When the link fails all its requests become
+ * `dropped`: they stay where they are, at the head, until pulled; entries of the next
+ * link queue up behind them. So nothing needs memory at the moment of failure.
+ *
+ * Deadlines. The earliest deadline is cached and only ever too early (its request may
+ * have been answered since). Once it is due, a sweep over the queue reports what is
+ * late, one entry a pull, and finds the next earliest on its way. A late entry stays in
+ * the queue, so that its answer is consumed there and never taken for the next one's.
+ *
+ * Written. Each entry knows at which byte of the connection's output it begins; the
+ * driver says how many bytes it took. A request of which no byte was taken is not known
+ * to the primary: a reply to it was unasked, and fails the link.
+ *
+ * Pauses. After a link that served for a while the first new connect is due at once. Each
+ * failure after that, also of links that died young, doubles the pause.
+ *
+ * Replies. All answers to our commands are of four types; any other first byte fails the
+ * link before hiredis' reader sees it, since arrays may ask for memory without a bound.
+ */
+#include "node.h"
+
+#include <assert.h>
+#include <hiredis/hiredis.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "validity.h"
+
+#define FIRST_PENDING 16u /* a power of two, as all ring sizes */
+#define FIRST_OUT ((size_t)4096)
+
+struct pending {
+    struct redlock__tag tag;
+    int64_t queued_ns;
+    int64_t deadline_ns; /* NEVER: greeting */
+    uint64_t begin;      /* offset in the output of this connection */
+    bool timed_out;
+    bool written; /* of a dropped entry */
+};
+
+struct redlock__node {
+    struct redlock__node_config config;
+    enum redlock__node_phase phase;
+    enum redlock__node_task closing; /* CLOSE or ABORT not yet told, else NONE */
+    char text[REDLOCK_TEXT_LEN];
+
+    struct pending *queue; /* ring of queue_size, a power of two */
+    uint32_t queue_size;
+    uint32_t head;
+    uint32_t count;    /* dropped ones included */
+    uint32_t dropped;  /* at the head */
+    uint32_t greeting; /* greeting commands owed: behind the dropped */
+
+    int64_t min_deadline_ns; /* of requests not timed out, or earlier */
+    uint32_t sweep;          /* next entry to look at, from head */
+    int64_t sweep_min_ns;    /* earliest deadline among those looked at */
+
+    char *out; /* out_head .. out_tail waits to be sent */
+    size_t out_size, out_head, out_tail;
+    uint64_t sent; /* bytes of this connection taken by the driver */
+
+    redisReader *reader; /* of this connection */
+    int64_t received_ns; /* when the last byte came */
+
+    int64_t connecting_since_ns; /* of the present or last connect */
+    int64_t ready_since_ns;
+    int64_t retry_ns; /* when DOWN */
+    int64_t pause_ms; /* before the connect after the next failure; 0: at once */
+    uint64_t random;
+    uint64_t connects, disconnects;
+};
+
+/* ---- queue and output --------------------------------------------------- */
+
+static struct pending *entry(const struct redlock__node *node, uint32_t i)
+{
+    assert(i < node->queue_size);
+    return &node->queue[(node->head + i) & (node->queue_size - 1)];
+}
+
+static uint32_t owed(const struct redlock__node *node)
+{
+    return node->count - node->dropped;
+}
+
+static bool reserve_entry(struct redlock__node *node)
+{
+    if (node->count < node->queue_size)
+        return true;
+    uint32_t size = node->queue_size == 0 ? FIRST_PENDING : node->queue_size * 2;
+    struct pending *queue = calloc(size, sizeof(*queue));
+    if (queue == NULL)
+        return false;
+    for (uint32_t i = 0; i < node->count; i++)
+        queue[i] = *entry(node, i);
+    free(node->queue);
+    node->queue = queue;
+    node->queue_size = size;
+    node->head = 0;
+    return true;
+}
+
+static struct pending pop(struct redlock__node *node)
+{
+    struct pending first = *entry(node, 0);
+    node->sweep -= node->sweep > 0 ? 1 : 0;
+    node->head = (node->head + 1) & (node->queue_size - 1);
+    node->count--;
+    if (node->count == 0)
+        node->min_deadline_ns = REDLOCK__NEVER;
+    return first;
+}
+
+static bool reserve_out(struct redlock__node *node, size_t len)
+{
+    size_t size = node->out_size == 0 ? FIRST_OUT : node->out_size;
+    while (size - node->out_tail < len)
+        size *= 2;
+    char *out = size > node->out_size ? realloc(node->out, size) : node->out;
+    if (out == NULL)
+        return false;
+    node->out = out;
+    node->out_size = size;
+    return true;
+}
+
+/* False: out of memory, nothing is queued. */
+static bool append(struct redlock__node *node, const struct redlock__tag *tag,
+                   const struct redlock__bytes *bytes, int64_t deadline_ns, int64_t now_ns)
+{
+    if (bytes->data == NULL || !reserve_entry(node) || !reserve_out(node, bytes->len))
+        return false;
+    uint64_t begin = node->sent + (node->out_tail - node->out_head);
+    *entry(node, node->count++) = (struct pending){
+        .tag = *tag, .queued_ns = now_ns, .deadline_ns = deadline_ns, .begin = begin};
+    memcpy(node->out + node->out_tail, bytes->data, bytes->len);
+    node->out_tail += bytes->len;
+    node->min_deadline_ns = redlock__min(node->min_deadline_ns, deadline_ns);
+    return true;
+}
+
+/* ---- phases ------------------------------------------------------------- */
+
+/* A quarter less to a quarter more, so that clients do not come back in step: splitmix64. */
+static int64_t jittered_ns(struct redlock__node *node, int64_t pause_ms)
+{
+    int64_t pause_ns = redlock__ms_to_ns(pause_ms);
+    uint64_t z = node->random += UINT64_C(0x9e3779b97f4a7c15);
+    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+    z = (z ^ (z >> 31)) % ((uint64_t)pause_ns / 2 + 1);
+    return pause_ns - pause_ns / 4 + (int64_t)z;
+}
+
+static void schedule_retry(struct redlock__node *node, int64_t now_ns)
+{
+    bool was_ready = node->phase == REDLOCK__NODE_PHASE_READY;
+    if (was_ready && now_ns - node->ready_since_ns >= REDLOCK__BACKOFF_CAP_MS * REDLOCK__MS)
+        node->pause_ms = 0;
+    if (!was_ready)
+        node->pause_ms = redlock__max(node->pause_ms, REDLOCK__BACKOFF_BASE_MS);
+    node->retry_ns = redlock__add(now_ns, jittered_ns(node, node->pause_ms));
+    node->pause_ms = redlock__min(redlock__max(node->pause_ms * 2, REDLOCK__BACKOFF_BASE_MS),
+                                  REDLOCK__BACKOFF_CAP_MS);
+}
+
+/* The one place where the phase changes. */
+static void enter(struct redlock__node *node, enum redlock__node_phase next, int64_t now_ns)
+{
+    assert(next == REDLOCK__NODE_PHASE_DOWN ? node->phase != next : node->phase + 1 == next);
+    switch (next) {
+    case REDLOCK__NODE_PHASE_DOWN:
+        if (node->phase == REDLOCK__NODE_PHASE_READY)
+            node->disconnects++;
+        schedule_retry(node, now_ns);
+        break;
+    case REDLOCK__NODE_PHASE_CONNECTING:
+        node->connecting_since_ns = now_ns;
+        break;
+    case REDLOCK__NODE_PHASE_GREETING:
+        node->sent = 0;
+        break;
+    case REDLOCK__NODE_PHASE_READY:
+        node->connects++;
+        node->ready_since_ns = now_ns;
+        node->received_ns = now_ns;
+        break;
+    }
+    node->phase = next;
+}
+
+/* Marks what the failed link owed, and says whether a SET may still be on its way. */
+static bool drop_requests(struct redlock__node *node)
+{
+    bool set_in_flight = false;
+    node->count -= node->greeting; /* nothing queues behind a greeting */
+    node->greeting = 0;
+    for (uint32_t i = node->dropped; i < node->count; i++) {
+        struct pending *e = entry(node, i);
+        e->written = node->sent > e->begin;
+        if (e->written && e->tag.command == REDLOCK__CMD_SET)
+            set_in_flight = true;
+    }
+    node->dropped = node->count;
+    node->min_deadline_ns = REDLOCK__NEVER;
+    node->sweep = 0;
+    return set_in_flight;
+}
+
+/* The one way down. */
+__attribute__((format(printf, 3, 4))) static void fail(struct redlock__node *node, int64_t now_ns,
+                                                       const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(node->text, sizeof(node->text), format, arguments);
+    va_end(arguments);
+    redlock__printable(node->text, sizeof(node->text), node->text, strlen(node->text));
+
+    node->closing = drop_requests(node) ? REDLOCK__TASK_ABORT : REDLOCK__TASK_CLOSE;
+    free(node->out);
+    node->out = NULL;
+    node->out_size = node->out_head = node->out_tail = 0;
+    if (node->reader != NULL)
+        redisReaderFree(node->reader);
+    node->reader = NULL;
+    enter(node, REDLOCK__NODE_PHASE_DOWN, now_ns);
+}
+
+/* ---- greeting ----------------------------------------------------------- */
+
+static bool greet(struct redlock__node *node, enum redlock__command command,
+                  struct redlock__bytes bytes, int64_t now_ns)
+{
+    struct redlock__tag tag = {.command = command};
+    bool queued = append(node, &tag, &bytes, REDLOCK__NEVER, now_ns);
+    node->greeting += queued ? 1 : 0;
+    redlock__bytes_free(&bytes);
+    return queued;
+}
+
+static bool send_greeting(struct redlock__node *node, int64_t now_ns)
+{
+    const struct redlock__node_config *c = &node->config;
+    const char *name = c->client_name != NULL ? c->client_name : "";
+    if (c->password != NULL &&
+        !greet(node, REDLOCK__CMD_AUTH, redlock__encode_auth(c->user, c->password), now_ns))
+        return false;
+    if (c->database != 0 &&
+        !greet(node, REDLOCK__CMD_SELECT, redlock__encode_select(c->database), now_ns))
+        return false;
+    return greet(node, REDLOCK__CMD_SETNAME, redlock__encode_setname(name), now_ns);
+}
+
+static void fail_refused(struct redlock__node *node, struct redlock__answer *answer, int64_t now_ns)
+{
+    /* Some servers and proxies repeat the arguments of a command they refuse. */
+    redlock__conceal(answer->text, sizeof(answer->text), node->config.password);
+    fail(node, now_ns, "%s", answer->text);
+}
+
+static void greeting_answered(struct redlock__node *node, const struct redisReply *reply,
+                              int64_t now_ns)
+{
+    struct redlock__answer answer;
+    redlock__decode(pop(node).tag.command, reply, &answer);
+    node->greeting--;
+    if (answer.vote != REDLOCK_VOTE_OURS)
+        fail_refused(node, &answer, now_ns);
+    else if (node->greeting == 0)
+        enter(node, REDLOCK__NODE_PHASE_READY, now_ns);
+}
+
+/* ---- replies ------------------------------------------------------------ */
+
+/* A primary that is full says so unasked and hangs up. */
+static void fail_unasked(struct redlock__node *node, const redisReply *reply, int64_t now_ns)
+{
+    struct redlock__answer answer;
+    redlock__decode(REDLOCK__CMD_AUTH, reply, &answer);
+    if (reply->type == REDIS_REPLY_ERROR)
+        fail_refused(node, &answer, now_ns);
+    else
+        fail(node, now_ns, "protocol error: an answer to nothing asked");
+}
+
+/* The next reply, to the first entry; NULL: none, or the link has failed. */
+static redisReply *next_reply(struct redlock__node *node, int64_t now_ns)
+{
+    redisReader *reader = node->reader;
+    void *reply = NULL;
+    if (reader == NULL || reader->len == reader->pos)
+        return NULL;
+    char first = reader->buf[reader->pos]; /* of a reply, if ridx is -1 */
+    if (reader->ridx < 0 && memchr("+-:$", first, 4) == NULL) {
+        fail(node, now_ns, "protocol error: a reply starts with byte 0x%02x",
+             (unsigned)(unsigned char)first);
+        return NULL;
+    }
+    if (redisReaderGetReply(reader, &reply) != REDIS_OK) {
+        bool out_of_memory = reader->err == REDIS_ERR_OOM;
+        fail(node, now_ns, "%s%s", out_of_memory ? "" : "protocol error: ", reader->errstr);
+        return NULL;
+    }
+    if (reply == NULL) {
+        if (reader->len - reader->pos > REDLOCK__NODE_MAX_REPLY)
+            fail(node, now_ns, "protocol error: a reply of more than %d bytes",
+                 REDLOCK__NODE_MAX_REPLY);
+        return NULL;
+    }
+    if (node->count == 0 || node->sent <= entry(node, 0)->begin) {
+        fail_unasked(node, reply, now_ns);
+        freeReplyObject(reply);
+        return NULL;
+    }
+    return reply;
+}
+
+/* Consumes the greeting's answers received so far, and nothing behind them. */
+static void settle_greeting(struct redlock__node *node, int64_t now_ns)
+{
+    while (node->phase == REDLOCK__NODE_PHASE_GREETING && node->dropped == 0) {
+        redisReply *reply = next_reply(node, now_ns);
+        if (reply == NULL)
+            return;
+        greeting_answered(node, reply, now_ns);
+        freeReplyObject(reply);
+    }
+}
+
+static bool pull_answer(struct redlock__node *node, int64_t now_ns,
+                        struct redlock__node_event *event)
+{
+    if (node->phase != REDLOCK__NODE_PHASE_READY)
+        return false;
+    redisReply *reply = next_reply(node, now_ns);
+    if (reply == NULL)
+        return false;
+    struct pending e = pop(node);
+    *event = (struct redlock__node_event){.result = REDLOCK__RESULT_ANSWER, .tag = e.tag};
+    if (e.timed_out)
+        event->result = REDLOCK__RESULT_LATE;
+    redlock__decode(e.tag.command, reply, &event->answer);
+    freeReplyObject(reply);
+    return true;
+}
+
+/* ---- timeouts and drops ------------------------------------------------- */
+
+static void describe_timeout(struct pending *e, struct redlock__node_event *event)
+{
+    int64_t waited_ms = redlock__remaining_ms(e->deadline_ns, e->queued_ns);
+    e->timed_out = true;
+    *event = (struct redlock__node_event){.result = REDLOCK__RESULT_TIMEOUT, .tag = e->tag};
+    event->answer.vote = REDLOCK_VOTE_SILENT;
+    snprintf(event->answer.text, sizeof(event->answer.text), "no answer within %" PRId64 " ms",
+             waited_ms);
+}
+
+static bool pull_timeout(struct redlock__node *node, int64_t now_ns,
+                         struct redlock__node_event *event)
+{
+    /* Once more if time went on during a sweep: no answer may overtake its timeout. */
+    while (node->min_deadline_ns <= now_ns) {
+        if (node->sweep == 0)
+            node->sweep_min_ns = REDLOCK__NEVER;
+        while (node->sweep < node->count) {
+            struct pending *e = entry(node, node->sweep++);
+            if (!e->timed_out && e->deadline_ns <= now_ns) {
+                describe_timeout(e, event);
+                return true;
+            }
+            if (!e->timed_out)
+                node->sweep_min_ns = redlock__min(node->sweep_min_ns, e->deadline_ns);
+        }
+        node->min_deadline_ns = node->sweep_min_ns;
+        node->sweep = 0;
+    }
+    return false;
+}
+
+static bool pull_dropped(struct redlock__node *node, struct redlock__node_event *event)
+{
+    if (node->dropped == 0)
+        return false;
+    node->dropped--;
+    struct pending e = pop(node);
+    *event = (struct redlock__node_event){.result = REDLOCK__RESULT_DROPPED, .tag = e.tag};
+    event->answer.vote = REDLOCK_VOTE_DOWN;
+    memcpy(event->answer.text, node->text, sizeof(event->answer.text));
+    event->written = e.written;
+    event->timed_out = e.timed_out;
+    return true;
+}
+
+/* ---- for the engine ----------------------------------------------------- */
+
+struct redlock__node *redlock__node_new(const struct redlock__node_config *config)
+{
+    struct redlock__node *node = calloc(1, sizeof(*node));
+    if (node == NULL)
+        return NULL;
+    node->config = *config;
+    node->random = config->seed;
+    node->connecting_since_ns = INT64_MIN;
+    node->min_deadline_ns = REDLOCK__NEVER;
+    return node;
+}
+
+void redlock__node_free(struct redlock__node *node)
+{
+    if (node == NULL)
+        return;
+    if (node->reader != NULL)
+        redisReaderFree(node->reader);
+    free(node->out);
+    free(node->queue);
+    free(node);
+}
+
+enum redlock__node_phase redlock__node_phase(const struct redlock__node *node)
+{
+    return node->phase;
+}
+
+const char *redlock__node_address(const struct redlock__node *node)
+{
+    return node->config.address;
+}
+
+const char *redlock__node_text(const struct redlock__node *node)
+{
+    return node->text;
+}
+
+uint32_t redlock__node_pending(const struct redlock__node *node)
+{
+    return owed(node) - node->greeting;
+}
+
+uint64_t redlock__node_connects(const struct redlock__node *node)
+{
+    return node->connects;
+}
+
+uint64_t redlock__node_disconnects(const struct redlock__node *node)
+{
+    return node->disconnects;
+}
+
+bool redlock__node_owes(const struct redlock__node *node)
+{
+    return owed(node) > 0;
+}
+
+bool redlock__node_request(struct redlock__node *node, const struct redlock__tag *tag,
+                           const struct redlock__bytes *bytes, int64_t deadline_ns, int64_t now_ns)
+{
+    if (node->phase != REDLOCK__NODE_PHASE_READY)
+        return false;
+    if (owed(node) >= REDLOCK__NODE_MAX_PENDING) {
+        fail(node, now_ns, "more than %d requests without an answer", REDLOCK__NODE_MAX_PENDING);
+        return false;
+    }
+    if (bytes->len > REDLOCK__NODE_MAX_OUT - (node->out_tail - node->out_head)) {
+        fail(node, now_ns, "more than %d bytes waiting to be sent", REDLOCK__NODE_MAX_OUT);
+        return false;
+    }
+    return append(node, tag, bytes, deadline_ns, now_ns);
+}
+
+bool redlock__node_pull(struct redlock__node *node, int64_t now_ns,
+                        struct redlock__node_event *event)
+{
+    if (pull_dropped(node, event) || pull_timeout(node, now_ns, event))
+        return true;
+    settle_greeting(node, now_ns);
+    /* Reading may fail the link, and then there is something dropped to tell. */
+    return pull_answer(node, now_ns, event) || pull_dropped(node, event);
+}
+
+void redlock__node_hurry(struct redlock__node *node, int64_t now_ns)
+{
+    int64_t since_ns = redlock__add(node->connecting_since_ns, REDLOCK__HURRY_MS * REDLOCK__MS);
+    if (node->phase == REDLOCK__NODE_PHASE_DOWN && now_ns > since_ns)
+        node->retry_ns = redlock__min(node->retry_ns, now_ns);
+}
+
+static int64_t connect_deadline(const struct redlock__node *node)
+{
+    return redlock__add(node->connecting_since_ns, node->config.connect_timeout_ns);
+}
+
+static int64_t silence_deadline(const struct redlock__node *node)
+{
+    if (owed(node) == 0)
+        return REDLOCK__NEVER;
+    int64_t since_ns = redlock__max(node->received_ns, entry(node, node->dropped)->queued_ns);
+    return redlock__add(since_ns, node->config.silence_limit_ns);
+}
+
+int64_t redlock__node_next_deadline(const struct redlock__node *node)
+{
+    if (node->phase == REDLOCK__NODE_PHASE_DOWN)
+        return node->retry_ns;
+    if (node->phase != REDLOCK__NODE_PHASE_READY)
+        return connect_deadline(node);
+    return redlock__min(node->min_deadline_ns, silence_deadline(node));
+}
+
+void redlock__node_handle_deadline(struct redlock__node *node, int64_t now_ns)
+{
+    settle_greeting(node, now_ns);
+    bool ready = node->phase == REDLOCK__NODE_PHASE_READY;
+    bool greeting = node->phase == REDLOCK__NODE_PHASE_GREETING;
+    if (ready && now_ns >= silence_deadline(node))
+        fail(node, now_ns, "silent for %" PRId64 " ms",
+             node->config.silence_limit_ns / REDLOCK__MS);
+    if ((greeting || node->phase == REDLOCK__NODE_PHASE_CONNECTING) &&
+        now_ns >= connect_deadline(node))
+        fail(node, now_ns, "%s within %" PRId64 " ms",
+             greeting ? "no answer to the greeting" : "no connection",
+             node->config.connect_timeout_ns / REDLOCK__MS);
+}
+
+/* ---- for the driver ----------------------------------------------------- */
+
+bool redlock__node_has_task(const struct redlock__node *node, int64_t now_ns)
+{
+    return node->closing != REDLOCK__TASK_NONE ||
+           (node->phase == REDLOCK__NODE_PHASE_DOWN && now_ns >= node->retry_ns);
+}
+
+enum redlock__node_task redlock__node_take_task(struct redlock__node *node, int64_t now_ns)
+{
+    enum redlock__node_task task = node->closing;
+    node->closing = REDLOCK__TASK_NONE;
+    if (task != REDLOCK__TASK_NONE || !redlock__node_has_task(node, now_ns))
+        return task;
+    enter(node, REDLOCK__NODE_PHASE_CONNECTING, now_ns);
+    return REDLOCK__TASK_CONNECT;
+}
+
+void redlock__node_connected(struct redlock__node *node, int64_t now_ns)
+{
+    if (node->phase != REDLOCK__NODE_PHASE_CONNECTING)
+        return;
+    enter(node, REDLOCK__NODE_PHASE_GREETING, now_ns);
+    node->reader = redisReaderCreate();
+    if (node->reader == NULL || !send_greeting(node, now_ns))
+        fail(node, now_ns, "out of memory");
+}
+
+void redlock__node_fail(struct redlock__node *node, const char *text, int64_t now_ns)
+{
+    /* What the primary said before it hung up tells more than that it did. */
+    settle_greeting(node, now_ns);
+    if (node->phase != REDLOCK__NODE_PHASE_DOWN)
+        fail(node, now_ns, "%s", text);
+}
+
+const char *redlock__node_output(const struct redlock__node *node, size_t *len)
+{
+    *len = node->out_tail - node->out_head;
+    return *len > 0 ? node->out + node->out_head : "";
+}
+
+void redlock__node_sent(struct redlock__node *node, size_t len, int64_t now_ns)
+{
+    (void)now_ns;
+    assert(len <= node->out_tail - node->out_head);
+    node->sent += len;
+    node->out_head += len;
+    size_t rest = node->out_tail - node->out_head;
+    if (rest > node->out_head)
+        return;
+    /* No byte is moved more often than another was sent. */
+    if (rest > 0)
+        memcpy(node->out, node->out + node->out_head, rest);
+    node->out_head = 0;
+    node->out_tail = rest;
+}
+
+void redlock__node_receive(struct redlock__node *node, const char *data, size_t len, int64_t now_ns)
+{
+    if (node->reader == NULL || len == 0)
+        return;
+    node->received_ns = now_ns;
+    if (redisReaderFeed(node->reader, data, len) != REDIS_OK)
+        fail(node, now_ns, "out of memory");
+}

@@ -1,0 +1,148 @@
+/*
+ * One connection to one primary, as a machine without I/O: bytes in, bytes out,
+ * time as an argument, results pulled.
+ *
+ *   DOWN --(retry time)--> CONNECTING --connected--> GREETING --greeted--> READY
+ *     ^                        |                        |                    |
+ *     +---------- redlock__node_fail (every failure, one function) ----------+
+ *
+ * Requests wait in one queue, in the order written, and the order in which a primary
+ * answers. A request that missed its deadline costs a vote, not the connection: it
+ * keeps its place, its late answer is consumed there. Only silence (no
+ * byte received, with a request pending, for longer than the silence limit), a
+ * protocol error or an overfull queue closes the link.
+ *
+ * The driver (io.c, or a test's simulator) does what redlock__node_task() says,
+ * moves bytes, and reports; the engine queues requests and pulls results.
+ */
+#ifndef REDLOCK__NODE_H
+#define REDLOCK__NODE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "command.h"
+#include "redlock.h"
+
+enum {
+    REDLOCK__NODE_MAX_PENDING = 65536,        /* requests without an answer */
+    REDLOCK__NODE_MAX_REPLY = 1024 * 1024,    /* bytes buffered for one reply */
+    REDLOCK__NODE_MAX_OUT = 64 * 1024 * 1024, /* bytes waiting to be sent */
+    REDLOCK__BACKOFF_BASE_MS = 20,            /* first pause after a failed connect */
+    REDLOCK__BACKOFF_CAP_MS = 1000,           /* longest, before a jitter of a quarter */
+    REDLOCK__HURRY_MS = 100                   /* a call may ask for a connect this often */
+};
+
+struct redlock__node_config {
+    char address[REDLOCK_ADDRESS_LEN]; /* for people: no user, no password */
+    const char *user;                  /* NULL: none. Strings live as long as the node */
+    const char *password;              /* NULL: no AUTH */
+    const char *client_name;
+    uint32_t database; /* 0: no SELECT */
+    int64_t connect_timeout_ns;
+    int64_t silence_limit_ns;
+    uint64_t seed; /* for the jitter of the back-off */
+};
+
+enum redlock__node_phase {
+    REDLOCK__NODE_PHASE_DOWN,
+    REDLOCK__NODE_PHASE_CONNECTING,
+    REDLOCK__NODE_PHASE_GREETING,
+    REDLOCK__NODE_PHASE_READY
+};
+
+/* What the driver has to do for this node now. */
+enum redlock__node_task {
+    REDLOCK__TASK_NONE,
+    REDLOCK__TASK_CONNECT, /* open a connection, then _node_connected() or _node_fail() */
+    REDLOCK__TASK_CLOSE,   /* close it in order */
+    REDLOCK__TASK_ABORT    /* close it with SO_LINGER 0: a SET may be in the send queue */
+};
+
+/* Carried by a request, given back with each of its results. */
+struct redlock__tag {
+    void *owner;
+    enum redlock__command command;
+    uint32_t round;
+};
+
+enum redlock__node_result {
+    REDLOCK__RESULT_ANSWER,  /* in time: see answer */
+    REDLOCK__RESULT_LATE,    /* after RESULT_TIMEOUT of the same request: see answer */
+    REDLOCK__RESULT_TIMEOUT, /* deadline missed; ANSWER will not come, LATE or DROPPED will */
+    REDLOCK__RESULT_DROPPED  /* the connection is gone, no answer will come; see answer.text */
+};
+
+struct redlock__node_event {
+    enum redlock__node_result result;
+    struct redlock__tag tag;
+    struct redlock__answer answer; /* vote OURS, FREE, FOREIGN, ERROR; SILENT; DOWN */
+    bool written;                  /* DROPPED: at least one byte had been given to the driver */
+    bool timed_out;                /* DROPPED: TIMEOUT was reported before */
+};
+
+struct redlock__node;
+
+/* NULL: out of memory. Starts DOWN and due at once. */
+struct redlock__node *redlock__node_new(const struct redlock__node_config *config);
+void redlock__node_free(struct redlock__node *node); /* NULL accepted; pending is forgotten */
+
+/* --- for the engine --- */
+
+enum redlock__node_phase redlock__node_phase(const struct redlock__node *node);
+const char *redlock__node_address(const struct redlock__node *node);
+const char *redlock__node_text(const struct redlock__node *node);     /* why last down; "" */
+uint32_t redlock__node_pending(const struct redlock__node *node);     /* owed, greeting excluded */
+uint64_t redlock__node_connects(const struct redlock__node *node);    /* links that became READY */
+uint64_t redlock__node_disconnects(const struct redlock__node *node); /* of those, lost again */
+bool redlock__node_owes(const struct redlock__node *node); /* any answer owed, greeting too */
+
+/*
+ * Appends a request to the output. Only in READY. False if it was not queued: out
+ * of memory, or a limit was passed (then the link fails, with that text).
+ */
+bool redlock__node_request(struct redlock__node *node, const struct redlock__tag *tag,
+                           const struct redlock__bytes *bytes, int64_t deadline_ns, int64_t now_ns);
+
+/*
+ * The next result. DROPPED results of a failed link come first, in queue order,
+ * then TIMEOUT of all that are due at now_ns, then answers read. False: none.
+ * A protocol error fails the link from here. Replies are parsed here and nowhere else,
+ * the greeting's too: call it after each receive, and before a failure is reported
+ * behind bytes received, or answers in them come out as DROPPED.
+ */
+bool redlock__node_pull(struct redlock__node *node, int64_t now_ns,
+                        struct redlock__node_event *event);
+
+/* Somebody wants the node: a DOWN node whose last connect began more than
+ * REDLOCK__HURRY_MS ago becomes due now. */
+void redlock__node_hurry(struct redlock__node *node, int64_t now_ns);
+
+/* Earliest of: retry time, connect deadline, request deadline, silence. */
+int64_t redlock__node_next_deadline(const struct redlock__node *node);
+void redlock__node_handle_deadline(struct redlock__node *node, int64_t now_ns);
+
+/* --- for the driver --- */
+
+/* Reading it takes it: CLOSE and ABORT are told once, CONNECT once per connect. CLOSE
+ * or ABORT comes before the CONNECT that follows it. */
+enum redlock__node_task redlock__node_take_task(struct redlock__node *node, int64_t now_ns);
+bool redlock__node_has_task(const struct redlock__node *node, int64_t now_ns);
+
+void redlock__node_connected(struct redlock__node *node, int64_t now_ns);
+
+/* Failure of whatever was going on: name, connect, send, recv, end of file; nothing when
+ * DOWN. After READY the first new connect is due at once, then the pauses grow; a link
+ * that was READY for less than BACKOFF_CAP_MS does not start them anew. */
+void redlock__node_fail(struct redlock__node *node, const char *text, int64_t now_ns);
+
+/* Bytes to send: *len may be 0. Then say how many were taken. */
+const char *redlock__node_output(const struct redlock__node *node, size_t *len);
+void redlock__node_sent(struct redlock__node *node, size_t len, int64_t now_ns);
+
+/* Bytes received. */
+void redlock__node_receive(struct redlock__node *node, const char *data, size_t len,
+                           int64_t now_ns);
+
+#endif

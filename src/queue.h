@@ -1,0 +1,60 @@
+/*
+ * Who of this client wants which name: first come, first served.
+ *
+ * Callers of one client that wait for the same name queue here, and only the head asks
+ * the primaries; the rest would only make split votes. A name's owner is this
+ * client's lease that acquires, holds or renews it: while there is one, nobody asks.
+ * After REDLOCK__HANDOVERS hand-overs from owner to head the name is left alone for a
+ * base delay, so that another process gets its turn.
+ */
+#ifndef REDLOCK__QUEUE_H
+#define REDLOCK__QUEUE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "lease.h"
+
+enum {
+    REDLOCK__NAME_BUCKETS = 256,
+    REDLOCK__HANDOVERS = 8
+};
+
+/* A lock's name as the primaries know it, shared by leases, grants and inspections. */
+struct redlock__name {
+    struct redlock__name *next; /* in its bucket */
+    uint64_t hash;
+    uint32_t refs;
+    struct redlock__lease *owner;
+    struct redlock__lease *head, *tail;
+    uint32_t handovers;    /* since another process could get its turn */
+    int64_t not_before_ns; /* the head asks no earlier */
+    size_t len;
+    char key[]; /* len bytes */
+};
+
+struct redlock__names {
+    struct redlock__name *buckets[REDLOCK__NAME_BUCKETS];
+};
+
+/* The name, with one more reference; NULL: out of memory. */
+struct redlock__name *redlock__name_ref(struct redlock__names *names, const void *key, size_t len);
+void redlock__name_unref(struct redlock__names *names, struct redlock__name *name);
+
+void redlock__queue_join(struct redlock__lease *lease); /* at the tail, unless queued */
+void redlock__queue_leave(struct redlock__lease *lease); /* NULL-safe: only if queued */
+
+/* The lease starts an attempt: it leaves the queue and owns the name. */
+void redlock__queue_take(struct redlock__lease *lease);
+/* The owner lets go; the next head may ask, unless enough hand-overs went by. */
+void redlock__queue_yield(struct redlock__lease *lease, int64_t now_ns);
+
+/* An attempt failed and the lease waits on: a busy one stays first, any other
+ * reason sends it to the tail. */
+void redlock__queue_rejoin(struct redlock__lease *lease, bool first);
+
+/* When the head may ask: NEVER if there is an owner or nobody waits. */
+int64_t redlock__queue_due(const struct redlock__name *name);
+
+#endif

@@ -1,0 +1,75 @@
+/*
+ * See round.h. Everything is derived from five disjoint masks; the only state that
+ * is kept besides is the sealed verdict.
+ */
+#include "round.h"
+
+#include "validity.h"
+
+static enum redlock__verdict verdict(const struct redlock__round *round)
+{
+    uint32_t answers = redlock__count(round->ours | round->free | round->foreign);
+    uint32_t owed = redlock__count(round->owed);
+
+    if (redlock__count(round->ours & round->counted) >= round->quorum)
+        return REDLOCK__ROUND_WON;
+    if (redlock__count((round->ours | round->owed) & round->counted) >= round->quorum)
+        return REDLOCK__ROUND_OPEN;
+    if (answers >= round->quorum)
+        return REDLOCK__ROUND_BUSY;
+    if (answers + owed < round->quorum)
+        return REDLOCK__ROUND_NO_QUORUM;
+    return REDLOCK__ROUND_OPEN;
+}
+
+static bool seal(struct redlock__round *round)
+{
+    if (round->verdict != REDLOCK__ROUND_OPEN)
+        return false;
+    round->verdict = verdict(round);
+    return round->verdict != REDLOCK__ROUND_OPEN;
+}
+
+void redlock__round_begin(struct redlock__round *round, uint32_t quorum, uint32_t counted,
+                          uint32_t asked, int64_t start_ns)
+{
+    *round = (struct redlock__round){
+        .quorum = quorum, .counted = counted, .owed = asked, .start_ns = start_ns};
+    round->verdict = verdict(round);
+}
+
+bool redlock__round_answer(struct redlock__round *round, uint32_t node, redlock_vote vote)
+{
+    uint32_t bit = UINT32_C(1) << node;
+
+    round->owed &= ~bit;
+    round->ours &= ~bit;
+    round->free &= ~bit;
+    round->foreign &= ~bit;
+    round->failed &= ~bit;
+    switch (vote) {
+    case REDLOCK_VOTE_OURS:
+        round->ours |= bit;
+        break;
+    case REDLOCK_VOTE_FREE:
+        round->free |= bit;
+        break;
+    case REDLOCK_VOTE_FOREIGN:
+        round->foreign |= bit;
+        break;
+    case REDLOCK_VOTE_NONE:
+    case REDLOCK_VOTE_ERROR:
+    case REDLOCK_VOTE_SILENT:
+    case REDLOCK_VOTE_DOWN:
+        round->failed |= bit;
+        break;
+    }
+    return seal(round);
+}
+
+bool redlock__round_give_up(struct redlock__round *round)
+{
+    round->failed |= round->owed;
+    round->owed = 0;
+    return seal(round);
+}

@@ -1,0 +1,375 @@
+/*
+ * What leases and grants want sent. See engine_state.h.
+ *
+ * A lease leaves its wishes in `todo`; redlock__serve_lease() grants them one after the
+ * other until none is left that can be granted now. Each round goes out the same
+ * way: encode once, queue on every primary it is for, and tell the lease at once about those
+ * it could not be sent to.
+ */
+#include "engine_state.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "validity.h"
+
+/* ---- grants ------------------------------------------------------------- */
+
+static void new_token(struct redlock__engine *engine, char token[REDLOCK__TOKEN_HEX])
+{
+    static const char hex[] = "0123456789abcdef";
+    unsigned char random[REDLOCK__TOKEN_HEX / 2];
+
+    engine->entropy(engine->entropy_context, random, sizeof random);
+    for (size_t i = 0; i < sizeof random; i++) {
+        token[2 * i] = hex[random[i] >> 4];
+        token[2 * i + 1] = hex[random[i] & 15];
+    }
+}
+
+struct redlock__grant *redlock__grant_new(struct redlock__engine *engine,
+                                          struct redlock__lease *lease, const char *value)
+{
+    struct redlock__grant *grant = calloc(1, sizeof *grant);
+
+    if (grant == NULL)
+        return NULL;
+    if (value != NULL)
+        memcpy(grant->token, value, REDLOCK__TOKEN_HEX);
+    else
+        new_token(engine, grant->token);
+    grant->name = lease->name;
+    grant->name->refs++;
+    grant->lease = lease;
+    grant->next = engine->grants;
+    if (engine->grants != NULL)
+        engine->grants->prev = grant;
+    engine->grants = grant;
+    engine->grant_count++;
+    return grant;
+}
+
+void redlock__grant_free_if_done(struct redlock__engine *engine, struct redlock__grant *grant)
+{
+    if (!redlock__grant_done(grant))
+        return;
+    if (grant->prev != NULL)
+        grant->prev->next = grant->next;
+    else
+        engine->grants = grant->next;
+    if (grant->next != NULL)
+        grant->next->prev = grant->prev;
+    engine->grant_count--;
+    redlock__name_unref(&engine->names, grant->name);
+    free(grant);
+}
+
+/* ---- requests ----------------------------------------------------------- */
+
+static struct redlock__bytes encode(const struct redlock__grant *grant,
+                                    enum redlock__command command, int64_t ttl_ms)
+{
+    const struct redlock__name *name = grant->name;
+
+    switch (command) {
+    case REDLOCK__CMD_SET:
+        return redlock__encode_set(name->key, name->len, grant->token, ttl_ms);
+    case REDLOCK__CMD_EXTEND:
+        return redlock__encode_extend(name->key, name->len, grant->token, ttl_ms);
+    case REDLOCK__CMD_RELEASE:
+        return redlock__encode_release(name->key, name->len, grant->token);
+    case REDLOCK__CMD_HINT:
+        return redlock__encode_pttl(name->key, name->len);
+    case REDLOCK__CMD_AUTH:
+    case REDLOCK__CMD_SELECT:
+    case REDLOCK__CMD_SETNAME:
+    case REDLOCK__CMD_PTTL:
+    case REDLOCK__CMD_GET:
+        break;
+    }
+    return (struct redlock__bytes){0};
+}
+
+/* Encodes once, queues on every node in `nodes`; returns those that took it. */
+static uint32_t send_grant(struct redlock__engine *engine, struct redlock__grant *grant,
+                           enum redlock__command command, uint32_t round_no, uint32_t nodes,
+                           int64_t ttl_ms, int64_t now_ns)
+{
+    struct redlock__tag tag = {.owner = grant, .command = command, .round = round_no};
+    struct redlock__bytes bytes = {0};
+    uint32_t sent = 0;
+
+    if (nodes != 0)
+        bytes = encode(grant, command, ttl_ms);
+    for (uint32_t i = 0; i < engine->n && bytes.data != NULL; i++) {
+        if ((nodes & (UINT32_C(1) << i)) == 0 ||
+            !redlock__node_request(engine->nodes[i], &tag, &bytes,
+                                   redlock__engine_node_deadline(engine, grant->ttl_ms, now_ns), now_ns))
+            continue;
+        sent |= UINT32_C(1) << i;
+        grant->requests++;
+        engine->stats.requests++;
+        if (command == REDLOCK__CMD_RELEASE)
+            redlock__grant_removing(grant, i);
+    }
+    redlock__bytes_free(&bytes);
+    return sent;
+}
+
+void redlock__serve_removals(struct redlock__engine *engine, struct redlock__grant *grant,
+                        int64_t now_ns)
+{
+    uint32_t nodes = redlock__grant_to_remove(grant, now_ns) & redlock__engine_ready(engine);
+
+    (void)send_grant(engine, grant, REDLOCK__CMD_RELEASE, 0, nodes, 0, now_ns);
+    redlock__engine_touch(engine, redlock__grant_next_deadline(grant));
+}
+
+/* ---- rounds ------------------------------------------------------------- */
+
+/* Why a round's command was not sent to a node. */
+static const char *unsent_text(const struct redlock__node *node, enum redlock__command command)
+{
+    const char *text = redlock__node_text(node);
+
+    if (redlock__node_phase(node) == REDLOCK__NODE_PHASE_READY)
+        return command == REDLOCK__CMD_RELEASE ? "not asked: nothing was written there"
+                                               : "not asked: too few others could be";
+    if (text[0] != '\0')
+        return text;
+    return redlock__node_phase(node) == REDLOCK__NODE_PHASE_GREETING
+               ? "connected, but no answer yet"
+               : "no connection yet";
+}
+
+/* Tells the lease of every node the round's command was not sent to. */
+static void report_unsent(struct redlock__engine *engine, struct redlock__lease *lease,
+                          uint32_t sent, int64_t now_ns)
+{
+    struct redlock__lease_news news = {.command = lease->round_command,
+                                       .round_no = lease->round_no,
+                                       .jitter = redlock__engine_jitter(engine)};
+
+    for (uint32_t i = 0; i < engine->n; i++) {
+        bool ready = redlock__node_phase(engine->nodes[i]) == REDLOCK__NODE_PHASE_READY;
+
+        if ((sent & (UINT32_C(1) << i)) != 0)
+            continue;
+        news.node = i;
+        news.vote = ready ? REDLOCK_VOTE_NONE : REDLOCK_VOTE_DOWN;
+        news.text = unsent_text(engine->nodes[i], lease->round_command);
+        redlock__lease_answer(lease, &news, now_ns);
+    }
+}
+
+static void begin_attempt(struct redlock__engine *engine, struct redlock__lease *lease,
+                          int64_t now_ns)
+{
+    uint32_t ready = redlock__engine_ready(engine), sent;
+    struct redlock__grant *grant = NULL;
+
+    if (engine->grant_count < REDLOCK_MAX_LOCKS)
+        grant = redlock__grant_new(engine, lease, NULL);
+    if (grant == NULL) {
+        redlock__lease_stop(lease, engine->grant_count < REDLOCK_MAX_LOCKS ? REDLOCK_ERR_MEMORY
+                                                                            : REDLOCK_ERR_LIMIT);
+        return;
+    }
+    engine->stats.attempts++;
+    redlock__queue_take(lease);
+    redlock__lease_begin_attempt(lease, grant, now_ns);
+    grant->ttl_ms = lease->config.ttl_ms;
+    /* Where no quorum can answer, no key is left behind either. */
+    if (redlock__count(ready) < engine->quorum)
+        ready = 0;
+    sent = send_grant(engine, grant, REDLOCK__CMD_SET, lease->round_no, ready,
+                      lease->config.ttl_ms, now_ns);
+    redlock__grant_set(grant, sent, lease->config.ttl_ms, now_ns);
+    report_unsent(engine, lease, sent, now_ns);
+    redlock__engine_touch(engine, redlock__lease_next_deadline(lease));
+}
+
+static void begin_extend(struct redlock__engine *engine, struct redlock__lease *lease,
+                         int64_t now_ns)
+{
+    uint32_t ready = redlock__engine_ready(engine), sent;
+
+    lease->todo &= ~(uint32_t)REDLOCK__TODO_EXTEND;
+    redlock__lease_begin_extend(lease, now_ns);
+    if (redlock__count(ready & lease->counted) < engine->quorum)
+        ready = 0;
+    sent = send_grant(engine, lease->grant, REDLOCK__CMD_EXTEND, lease->round_no, ready,
+                      lease->extend_ttl_ms, now_ns);
+    redlock__grant_extended(lease->grant, lease->extend_ttl_ms, now_ns);
+    report_unsent(engine, lease, sent, now_ns);
+}
+
+static void begin_release(struct redlock__engine *engine, struct redlock__lease *lease,
+                          int64_t now_ns)
+{
+    struct redlock__grant *grant = lease->grant;
+    uint32_t sent;
+
+    lease->todo = 0;
+    redlock__lease_begin_release(lease, now_ns);
+    redlock__grant_abandon(grant, engine->max_ttl_ms);
+    sent = send_grant(engine, grant, REDLOCK__CMD_RELEASE, lease->round_no,
+                      redlock__grant_to_remove(grant, now_ns) & redlock__engine_ready(engine), 0, now_ns);
+    redlock__engine_touch(engine, redlock__grant_next_deadline(grant));
+    report_unsent(engine, lease, sent, now_ns);
+}
+
+static void abandon(struct redlock__engine *engine, struct redlock__lease *lease, int64_t now_ns)
+{
+    struct redlock__grant *grant = lease->grant;
+
+    lease->grant = NULL;
+    if (grant == NULL)
+        return;
+    grant->lease = NULL;
+    if (!grant->abandoned)
+        redlock__grant_abandon(grant, engine->max_ttl_ms);
+    redlock__serve_removals(engine, grant, now_ns);
+    if ((lease->todo & REDLOCK__TODO_PTTL) != 0)
+        (void)send_grant(engine, grant, REDLOCK__CMD_HINT, 0,
+                         lease->busy_at & redlock__engine_ready(engine), 0, now_ns);
+    redlock__grant_free_if_done(engine, grant);
+}
+
+static void refill(struct redlock__engine *engine, struct redlock__lease *lease, int64_t now_ns)
+{
+    uint32_t nodes = lease->refill & redlock__engine_ready(engine) & ~lease->grant->unanswered;
+    uint32_t sent = send_grant(engine, lease->grant, REDLOCK__CMD_SET, 0, nodes,
+                               lease->config.ttl_ms, now_ns);
+    redlock__grant_set(lease->grant, sent, lease->config.ttl_ms, now_ns);
+    lease->refill = 0;
+}
+
+/* ---- serving a lease ---------------------------------------------------- */
+
+static void count_attempt(struct redlock__engine *engine, const struct redlock__lease *lease)
+{
+    if (lease->round.verdict == REDLOCK__ROUND_BUSY)
+        engine->stats.busy++;
+    else if (lease->round.verdict == REDLOCK__ROUND_NO_QUORUM)
+        engine->stats.no_quorum++;
+}
+
+static void count(struct redlock__engine *engine, struct redlock__lease *lease)
+{
+    enum redlock__lease_state was = lease->counted_state, is = lease->state;
+
+    if (was == is)
+        return;
+    lease->counted_state = is;
+    if (was == REDLOCK__LEASE_ACQUIRING && is == REDLOCK__LEASE_HELD)
+        engine->stats.acquired++;
+    else if (was == REDLOCK__LEASE_ACQUIRING)
+        count_attempt(engine, lease);
+    else if (was == REDLOCK__LEASE_RENEWING && lease->round.verdict == REDLOCK__ROUND_WON &&
+             is == REDLOCK__LEASE_HELD)
+        engine->stats.extended++;
+    else if (was == REDLOCK__LEASE_RENEWING)
+        engine->stats.extend_failed++;
+    if (is == REDLOCK__LEASE_LOST)
+        engine->stats.lost++;
+    if (is == REDLOCK__LEASE_RELEASING)
+        engine->stats.released++;
+}
+
+/* One wish of the lease; false: none can be granted now. */
+static bool serve_todo(struct redlock__engine *engine, struct redlock__lease *lease,
+                       int64_t now_ns)
+{
+    bool adopted = lease->state == REDLOCK__LEASE_ADOPTED;
+
+    if ((lease->todo & (REDLOCK__TODO_ABANDON | REDLOCK__TODO_PTTL)) != 0) {
+        abandon(engine, lease, now_ns);
+        lease->todo &= ~(uint32_t)(REDLOCK__TODO_ABANDON | REDLOCK__TODO_PTTL);
+        return true;
+    }
+    if ((lease->todo & REDLOCK__TODO_REFILL) != 0) {
+        lease->todo &= ~(uint32_t)REDLOCK__TODO_REFILL;
+        refill(engine, lease, now_ns);
+        return true;
+    }
+    if (adopted && (lease->todo & (REDLOCK__TODO_RELEASE | REDLOCK__TODO_EXTEND)) != 0 &&
+        !redlock__engine_gate_open(engine, lease->gate_ns, now_ns))
+        return false;
+    if ((lease->todo & REDLOCK__TODO_RELEASE) != 0) {
+        begin_release(engine, lease, now_ns);
+        return true;
+    }
+    if ((lease->todo & REDLOCK__TODO_EXTEND) != 0 && (adopted || lease->state == REDLOCK__LEASE_HELD)) {
+        begin_extend(engine, lease, now_ns);
+        return true;
+    }
+    return false;
+}
+
+/* True if a waiting lease's turn has come. */
+static bool may_attempt(struct redlock__engine *engine, struct redlock__lease *lease,
+                        int64_t now_ns)
+{
+    int64_t due_ns;
+
+    if (lease->state != REDLOCK__LEASE_WAITING || lease->todo != 0 || lease->name->head != lease)
+        return false;
+    due_ns = redlock__queue_due(lease->name);
+    if (due_ns > now_ns) {
+        redlock__engine_touch(engine, due_ns);
+        return false;
+    }
+    return redlock__engine_gate_open(engine, lease->gate_ns, now_ns);
+}
+
+static void queue_up(struct redlock__engine *engine, struct redlock__lease *lease, int64_t now_ns)
+{
+    switch (lease->state) {
+    case REDLOCK__LEASE_WAITING:
+        redlock__queue_rejoin(lease, lease->last_reason == REDLOCK_BUSY);
+        break;
+    case REDLOCK__LEASE_RELEASING:
+    case REDLOCK__LEASE_LOST:
+    case REDLOCK__LEASE_ENDED:
+        redlock__queue_leave(lease);
+        redlock__queue_yield(lease, now_ns);
+        break;
+    case REDLOCK__LEASE_ACQUIRING:
+    case REDLOCK__LEASE_HELD:
+    case REDLOCK__LEASE_ADOPTED:
+    case REDLOCK__LEASE_RENEWING:
+        break;
+    }
+    if (lease->name->head != lease)
+        redlock__engine_work_on(engine, lease->name->head);
+}
+
+static void post_events(struct redlock__engine *engine, struct redlock__lease *lease)
+{
+    if (lease->events == 0 || lease->in_events)
+        return;
+    lease->in_events = true;
+    lease->next_event = NULL;
+    if (engine->events_head == NULL)
+        engine->events_head = lease;
+    else
+        engine->events_tail->next_event = lease;
+    engine->events_tail = lease;
+}
+
+void redlock__serve_lease(struct redlock__engine *engine, struct redlock__lease *lease, int64_t now_ns)
+{
+    for (;;) {
+        count(engine, lease);
+        if (serve_todo(engine, lease, now_ns))
+            continue;
+        queue_up(engine, lease, now_ns);
+        if (!may_attempt(engine, lease, now_ns))
+            break;
+        begin_attempt(engine, lease, now_ns);
+    }
+    post_events(engine, lease);
+    redlock__engine_touch(engine, redlock__lease_next_deadline(lease));
+}
+

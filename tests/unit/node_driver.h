@@ -1,0 +1,111 @@
+/*
+ * A node driven by hand: the test is driver, engine and clock. For the test programs of
+ * src/node.c, each of which includes it once.
+ */
+#ifndef NODE_DRIVER_H
+#define NODE_DRIVER_H
+
+#include <check.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "node.h"
+#include "validity.h"
+
+#define MS(n) ((n)*REDLOCK__MS)
+
+static int64_t now;
+static struct redlock__node *node;
+static char trace[8192]; /* one letter a result, its round number, its text */
+
+static const struct redlock__node_config plain = {
+    .address = "redis://10.0.0.1:6379",
+    .client_name = "lib",
+    .connect_timeout_ns = MS(1000),
+    .silence_limit_ns = MS(2000),
+    .seed = 7,
+};
+
+static inline void setup_with(const struct redlock__node_config *config)
+{
+    now = MS(1000000);
+    trace[0] = '\0';
+    node = redlock__node_new(config);
+    ck_assert_ptr_nonnull(node);
+}
+
+static inline void setup(void)
+{
+    setup_with(&plain);
+}
+
+static inline void teardown(void)
+{
+    redlock__node_free(node);
+}
+
+static inline void note_event(const struct redlock__node_event *event)
+{
+    char letter = "ALTD"[event->result];
+    size_t used = strlen(trace);
+    snprintf(trace + used, sizeof(trace) - used, "%c%u%s%s%s%s;", letter, event->tag.round,
+             event->answer.vote == REDLOCK_VOTE_OURS ? "+" : "", event->written ? "w" : "",
+             event->timed_out ? "t" : "", event->answer.text[0] != '\0' ? event->answer.text : "");
+}
+
+static inline const char *pull_all(void)
+{
+    struct redlock__node_event event;
+    trace[0] = '\0';
+    while (redlock__node_pull(node, now, &event))
+        note_event(&event);
+    return trace;
+}
+
+static inline size_t sent_all(void)
+{
+    size_t len;
+    redlock__node_output(node, &len);
+    redlock__node_sent(node, len, now);
+    return len;
+}
+
+static inline void receive(const char *text)
+{
+    redlock__node_receive(node, text, strlen(text), now);
+}
+
+static inline void connect_node(void)
+{
+    ck_assert_int_eq(redlock__node_take_task(node, now), REDLOCK__TASK_CONNECT);
+    redlock__node_connected(node, now);
+    ck_assert_int_eq(redlock__node_phase(node), REDLOCK__NODE_PHASE_GREETING);
+}
+
+static inline void make_ready(void)
+{
+    connect_node();
+    sent_all();
+    receive("+OK\r\n");
+    ck_assert_str_eq(pull_all(), "");
+    ck_assert_int_eq(redlock__node_phase(node), REDLOCK__NODE_PHASE_READY);
+}
+
+static inline bool ask(enum redlock__command command, uint32_t round, int64_t timeout_ms)
+{
+    struct redlock__bytes bytes = command == REDLOCK__CMD_SET
+                                      ? redlock__encode_set("key", 3, "token", 1000)
+                                      : redlock__encode_release("key", 3, "token");
+    struct redlock__tag tag = {.owner = &trace, .command = command, .round = round};
+    bool queued = redlock__node_request(node, &tag, &bytes, now + MS(timeout_ms), now);
+    redlock__bytes_free(&bytes);
+    return queued;
+}
+
+static inline void assert_down(const char *text)
+{
+    ck_assert_int_eq(redlock__node_phase(node), REDLOCK__NODE_PHASE_DOWN);
+    ck_assert_str_eq(redlock__node_text(node), text);
+}
+
+#endif

@@ -1,0 +1,328 @@
+/* What is sent, byte by byte, and what each kind of answer counts as. */
+#include "command.h"
+
+#include <check.h>
+#include <hiredis/hiredis.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    SECONDS = 20
+};
+
+static void assert_wire(struct redlock__bytes bytes, const char *expected, size_t len)
+{
+    ck_assert_ptr_nonnull(bytes.data);
+    ck_assert_uint_eq(bytes.len, len);
+    ck_assert_mem_eq(bytes.data, expected, len);
+    redlock__bytes_free(&bytes);
+    ck_assert_ptr_null(bytes.data);
+}
+
+/* Literals only: their size is the length, NUL bytes included. */
+#define ASSERT_WIRE(bytes, expected) assert_wire(bytes, expected, sizeof(expected) - 1)
+
+/* ---- requests ----------------------------------------------------------- */
+
+START_TEST(set_is_literally_set_nx_px)
+{
+    ASSERT_WIRE(redlock__encode_set("job", 3, "t0ken", 10000),
+                "*6\r\n$3\r\nSET\r\n$3\r\njob\r\n$5\r\nt0ken\r\n$2\r\nNX\r\n$2\r\nPX\r\n"
+                "$5\r\n10000\r\n");
+}
+END_TEST
+
+START_TEST(keys_may_hold_any_byte)
+{
+    ASSERT_WIRE(redlock__encode_set("a\0\r\n\xff", 5, "t", 31536000000),
+                "*6\r\n$3\r\nSET\r\n$5\r\na\0\r\n\xff\r\n$1\r\nt\r\n$2\r\nNX\r\n$2\r\nPX\r\n"
+                "$11\r\n31536000000\r\n");
+    ASSERT_WIRE(redlock__encode_get("\0", 1), "*2\r\n$3\r\nGET\r\n$1\r\n\0\r\n");
+    ASSERT_WIRE(redlock__encode_pttl("%s", 2), "*2\r\n$4\r\nPTTL\r\n$2\r\n%s\r\n");
+}
+END_TEST
+
+START_TEST(the_longest_key_is_sent_whole)
+{
+    char key[REDLOCK_MAX_KEY_LEN];
+    memset(key, 'k', sizeof(key));
+    struct redlock__bytes bytes = redlock__encode_get(key, sizeof(key));
+    ck_assert_ptr_nonnull(bytes.data);
+    ck_assert_uint_eq(bytes.len, strlen("*2\r\n$3\r\nGET\r\n$4096\r\n\r\n") + sizeof(key));
+    redlock__bytes_free(&bytes);
+}
+END_TEST
+
+START_TEST(scripts_go_out_as_text_with_one_key)
+{
+    char expected[1024];
+    int len = snprintf(expected, sizeof(expected),
+                       "*6\r\n$4\r\nEVAL\r\n$%zu\r\n%s\r\n$1\r\n1\r\n$1\r\nk\r\n$1\r\nt\r\n"
+                       "$4\r\n5000\r\n",
+                       strlen(redlock__extend_script), redlock__extend_script);
+    assert_wire(redlock__encode_extend("k", 1, "t", 5000), expected, (size_t)len);
+
+    len = snprintf(expected, sizeof(expected),
+                   "*5\r\n$4\r\nEVAL\r\n$%zu\r\n%s\r\n$1\r\n1\r\n$1\r\nk\r\n$1\r\nt\r\n",
+                   strlen(redlock__release_script), redlock__release_script);
+    assert_wire(redlock__encode_release("k", 1, "t"), expected, (size_t)len);
+}
+END_TEST
+
+START_TEST(no_script_can_create_a_key)
+{
+    ck_assert_ptr_null(strstr(redlock__extend_script, "SET"));
+    ck_assert_ptr_null(strstr(redlock__release_script, "SET"));
+}
+END_TEST
+
+START_TEST(greeting_commands)
+{
+    ASSERT_WIRE(redlock__encode_auth(NULL, "pw"), "*2\r\n$4\r\nAUTH\r\n$2\r\npw\r\n");
+    ASSERT_WIRE(redlock__encode_auth("me", "pw"), "*3\r\n$4\r\nAUTH\r\n$2\r\nme\r\n$2\r\npw\r\n");
+    ASSERT_WIRE(redlock__encode_select(12), "*2\r\n$6\r\nSELECT\r\n$2\r\n12\r\n");
+    ASSERT_WIRE(redlock__encode_setname("lib"),
+                "*3\r\n$6\r\nCLIENT\r\n$7\r\nSETNAME\r\n$3\r\nlib\r\n");
+}
+END_TEST
+
+START_TEST(freeing_nothing_is_fine)
+{
+    struct redlock__bytes bytes = {NULL, 0};
+    redlock__bytes_free(&bytes);
+}
+END_TEST
+
+/* ---- answers ------------------------------------------------------------ */
+
+static struct redlock__answer decode(enum redlock__command command, const char *wire)
+{
+    struct redlock__answer answer;
+    redisReader *reader = redisReaderCreate();
+    void *reply = NULL;
+    ck_assert_int_eq(redisReaderFeed(reader, wire, strlen(wire)), REDIS_OK);
+    ck_assert_int_eq(redisReaderGetReply(reader, &reply), REDIS_OK);
+    ck_assert_ptr_nonnull(reply);
+    redlock__decode(command, reply, &answer);
+    freeReplyObject(reply);
+    redisReaderFree(reader);
+    return answer;
+}
+
+static const struct {
+    enum redlock__command command;
+    const char *wire;
+    redlock_vote vote;
+    int64_t value;
+    const char *text;
+} decoded[] = {
+    {REDLOCK__CMD_SET, "+OK\r\n", REDLOCK_VOTE_OURS, 0, ""},
+    {REDLOCK__CMD_SET, "$-1\r\n", REDLOCK_VOTE_FOREIGN, 0, ""},
+    {REDLOCK__CMD_SET, ":1\r\n", REDLOCK_VOTE_ERROR, 0, "unexpected reply integer 1"},
+    {REDLOCK__CMD_SET, "+QUEUED\r\n", REDLOCK_VOTE_ERROR, 0, "unexpected reply status QUEUED"},
+    {REDLOCK__CMD_SET, "+OKAY\r\n", REDLOCK_VOTE_ERROR, 0, "unexpected reply status OKAY"},
+    {REDLOCK__CMD_SET, "+\r\n", REDLOCK_VOTE_ERROR, 0, "unexpected reply status "},
+    {REDLOCK__CMD_SET, "$2\r\nOK\r\n", REDLOCK_VOTE_ERROR, 0, "unexpected reply type string"},
+    {REDLOCK__CMD_SET, "*1\r\n+OK\r\n", REDLOCK_VOTE_ERROR, 0, "unexpected reply type array"},
+    {REDLOCK__CMD_EXTEND, ":1\r\n", REDLOCK_VOTE_OURS, 0, ""},
+    {REDLOCK__CMD_EXTEND, ":0\r\n", REDLOCK_VOTE_FREE, 0, ""},
+    {REDLOCK__CMD_EXTEND, ":-1\r\n", REDLOCK_VOTE_FOREIGN, 0, ""},
+    {REDLOCK__CMD_EXTEND, ":2\r\n", REDLOCK_VOTE_ERROR, 0, "unexpected reply integer 2"},
+    {REDLOCK__CMD_EXTEND, "$-1\r\n", REDLOCK_VOTE_ERROR, 0, "unexpected reply type nil"},
+    {REDLOCK__CMD_EXTEND, "+OK\r\n", REDLOCK_VOTE_ERROR, 0, "unexpected reply status OK"},
+    {REDLOCK__CMD_RELEASE, ":1\r\n", REDLOCK_VOTE_OURS, 0, ""},
+    {REDLOCK__CMD_RELEASE, ":0\r\n", REDLOCK_VOTE_FREE, 0, ""},
+    {REDLOCK__CMD_RELEASE, ":-1\r\n", REDLOCK_VOTE_FOREIGN, 0, ""},
+    {REDLOCK__CMD_RELEASE, "*-1\r\n", REDLOCK_VOTE_ERROR, 0, "unexpected reply type nil"},
+    {REDLOCK__CMD_PTTL, ":1500\r\n", REDLOCK_VOTE_FOREIGN, 1500, ""},
+    {REDLOCK__CMD_PTTL, ":0\r\n", REDLOCK_VOTE_FOREIGN, 0, ""},
+    {REDLOCK__CMD_PTTL, ":-1\r\n", REDLOCK_VOTE_FOREIGN, -1, ""},
+    {REDLOCK__CMD_PTTL, ":-2\r\n", REDLOCK_VOTE_FREE, -2, ""},
+    {REDLOCK__CMD_PTTL, "+OK\r\n", REDLOCK_VOTE_ERROR, 0, "unexpected reply status OK"},
+    {REDLOCK__CMD_GET, "$-1\r\n", REDLOCK_VOTE_FREE, 0, ""},
+    {REDLOCK__CMD_GET, "$5\r\nowner\r\n", REDLOCK_VOTE_FOREIGN, 0, "owner"},
+    {REDLOCK__CMD_GET, "$0\r\n\r\n", REDLOCK_VOTE_FOREIGN, 0, ""},
+    {REDLOCK__CMD_GET, "$3\r\n\t\r\n\r\n", REDLOCK_VOTE_FOREIGN, 0, "???"},
+    {REDLOCK__CMD_GET, ":3\r\n", REDLOCK_VOTE_ERROR, 0, "unexpected reply integer 3"},
+    {REDLOCK__CMD_AUTH, "+OK\r\n", REDLOCK_VOTE_OURS, 0, ""},
+    {REDLOCK__CMD_AUTH, "-WRONGPASS invalid\r\n", REDLOCK_VOTE_ERROR, 0, "WRONGPASS invalid"},
+    {REDLOCK__CMD_AUTH, ":1\r\n", REDLOCK_VOTE_ERROR, 0, "unexpected reply integer 1"},
+    {REDLOCK__CMD_SELECT, "+OK\r\n", REDLOCK_VOTE_OURS, 0, ""},
+    {REDLOCK__CMD_SELECT, "-ERR DB index is out of range\r\n", REDLOCK_VOTE_ERROR, 0,
+     "ERR DB index is out of range"},
+    {REDLOCK__CMD_SETNAME, "+OK\r\n", REDLOCK_VOTE_OURS, 0, ""},
+    {REDLOCK__CMD_SETNAME, "-NOPERM no client rights\r\n", REDLOCK_VOTE_OURS, 0, ""},
+    {REDLOCK__CMD_SETNAME, "-ERR unknown command\r\n", REDLOCK_VOTE_OURS, 0, ""},
+    {REDLOCK__CMD_SETNAME, ":1\r\n", REDLOCK_VOTE_OURS, 0, ""},
+    {REDLOCK__CMD_SETNAME, "-NOAUTH Authentication required.\r\n", REDLOCK_VOTE_ERROR, 0,
+     "NOAUTH Authentication required."},
+    {REDLOCK__CMD_SETNAME, "-LOADING Redis is loading\r\n", REDLOCK_VOTE_ERROR, 0,
+     "LOADING Redis is loading"},
+    {REDLOCK__CMD_SETNAME, "-DENIED protected mode\r\n", REDLOCK_VOTE_ERROR, 0,
+     "DENIED protected mode"},
+    {REDLOCK__CMD_SETNAME, "-ERR max number of clients reached\r\n", REDLOCK_VOTE_ERROR, 0,
+     "ERR max number of clients reached"},
+};
+
+START_TEST(each_reply_counts_as_the_table_says)
+{
+    struct redlock__answer answer = decode(decoded[_i].command, decoded[_i].wire);
+    ck_assert_int_eq(answer.vote, decoded[_i].vote);
+    ck_assert_int_eq(answer.value, decoded[_i].value);
+    ck_assert_str_eq(answer.text, decoded[_i].text);
+}
+END_TEST
+
+static const char *const errors[] = {
+    "MISCONF Redis is configured to save RDB snapshots",
+    "OOM command not allowed when used memory > 'maxmemory'.",
+    "LOADING Redis is loading the dataset in memory",
+    "BUSY Redis is busy running a script.",
+    "READONLY You can't write against a read only replica.",
+    "NOAUTH Authentication required.",
+    "NOPERM this user has no permissions to run the 'eval' command",
+    "WRONGTYPE Operation against a key holding the wrong kind of value",
+    "MOVED 3999 127.0.0.1:6381",
+    "ERR max number of clients reached",
+};
+
+START_TEST(an_error_keeps_its_text_and_is_never_a_vote)
+{
+    static const enum redlock__command commands[] = {REDLOCK__CMD_SET, REDLOCK__CMD_EXTEND,
+                                                     REDLOCK__CMD_RELEASE, REDLOCK__CMD_PTTL,
+                                                     REDLOCK__CMD_GET};
+    char wire[256];
+    snprintf(wire, sizeof(wire), "-%s\r\n", errors[_i]);
+    for (size_t c = 0; c < sizeof(commands) / sizeof(commands[0]); c++) {
+        struct redlock__answer answer = decode(commands[c], wire);
+        ck_assert_int_eq(answer.vote, REDLOCK_VOTE_ERROR);
+        ck_assert_str_eq(answer.text, errors[_i]);
+        ck_assert_int_eq(answer.value, 0);
+    }
+}
+END_TEST
+
+START_TEST(a_long_error_is_cut_and_terminated)
+{
+    char wire[4096];
+    memset(wire, 'x', sizeof(wire));
+    wire[0] = '-';
+    memcpy(wire + sizeof(wire) - 3, "\r\n", 3);
+    struct redlock__answer answer = decode(REDLOCK__CMD_SET, wire);
+    ck_assert_int_eq(answer.vote, REDLOCK_VOTE_ERROR);
+    ck_assert_uint_eq(strlen(answer.text), REDLOCK_TEXT_LEN - 1);
+
+    wire[0] = '+';
+    answer = decode(REDLOCK__CMD_SET, wire);
+    ck_assert_int_eq(answer.vote, REDLOCK_VOTE_ERROR);
+    ck_assert_uint_lt(strlen(answer.text), REDLOCK_TEXT_LEN);
+}
+END_TEST
+
+START_TEST(a_binary_error_is_made_printable)
+{
+    ck_assert_str_eq(decode(REDLOCK__CMD_SET, "-ERR \x01\x7f\xc3\xbc\t.\r\n").text, "ERR ?????.");
+    ck_assert_str_eq(decode(REDLOCK__CMD_SET, "-\r\n").text, "error without a text");
+}
+END_TEST
+
+START_TEST(replies_without_content_do_no_harm)
+{
+    struct redlock__answer answer;
+    for (int command = REDLOCK__CMD_AUTH; command <= REDLOCK__CMD_GET; command++) {
+        redlock__decode((enum redlock__command)command, NULL, &answer);
+        ck_assert_int_eq(answer.vote, REDLOCK_VOTE_ERROR);
+        ck_assert_str_eq(answer.text, "no reply");
+        for (int type = -1; type <= 20; type++) {
+            redisReply reply = {.type = type};
+            redlock__decode((enum redlock__command)command, &reply, &answer);
+            ck_assert(answer.vote == REDLOCK_VOTE_ERROR ? answer.text[0] != '\0'
+                                                        : answer.text[0] == '\0');
+        }
+    }
+}
+END_TEST
+
+/* ---- texts -------------------------------------------------------------- */
+
+START_TEST(printable_never_writes_past_its_buffer)
+{
+    char to[4] = {'#', '#', '#', '#'};
+    redlock__printable(to, 0, "abc", 3);
+    ck_assert_int_eq(to[0], '#');
+    redlock__printable(to, 1, "abc", 3);
+    ck_assert_str_eq(to, "");
+    redlock__printable(to, 3, "abc", 3);
+    ck_assert_str_eq(to, "ab");
+    ck_assert_int_eq(to[3], '#');
+    redlock__printable(to, sizeof(to), "a\0c", 3);
+    ck_assert_str_eq(to, "a?c");
+}
+END_TEST
+
+static void assert_concealed(const char *text, const char *secret, const char *expected)
+{
+    char buffer[32];
+    snprintf(buffer, sizeof(buffer), "%s", text);
+    redlock__conceal(buffer, sizeof(buffer), secret);
+    ck_assert_str_eq(buffer, expected);
+}
+
+START_TEST(a_secret_is_cut_out_of_a_text)
+{
+    assert_concealed("args: 'hunter2'", "hunter2", "args: '...");
+    assert_concealed("hunter2", "hunter2", "...");
+    assert_concealed("x", "x", "...");
+    assert_concealed("t?b", "t\tb", "...");
+    assert_concealed("nothing of it", "hunter2", "nothing of it");
+    assert_concealed("ends with hunt", "hunter2", "ends with hunt");
+    assert_concealed("no secret", NULL, "no secret");
+    assert_concealed("no secret", "", "no secret");
+    /* 31 characters: the buffer may have cut the secret. */
+    assert_concealed("a text that fills it all, hunte", "hunter2", "a text that fills it all, ...");
+    assert_concealed("a text that fills it all, to: h", "hunter2",
+                     "a text that fills it all, to: .");
+}
+END_TEST
+
+/* ------------------------------------------------------------------------- */
+
+static Suite *command_suite(void)
+{
+    Suite *suite = suite_create("command");
+    TCase *requests = tcase_create("requests");
+    tcase_set_timeout(requests, SECONDS);
+    tcase_add_test(requests, set_is_literally_set_nx_px);
+    tcase_add_test(requests, keys_may_hold_any_byte);
+    tcase_add_test(requests, the_longest_key_is_sent_whole);
+    tcase_add_test(requests, scripts_go_out_as_text_with_one_key);
+    tcase_add_test(requests, no_script_can_create_a_key);
+    tcase_add_test(requests, greeting_commands);
+    tcase_add_test(requests, freeing_nothing_is_fine);
+    suite_add_tcase(suite, requests);
+
+    TCase *answers = tcase_create("answers");
+    tcase_set_timeout(answers, SECONDS);
+    tcase_add_loop_test(answers, each_reply_counts_as_the_table_says, 0,
+                        (int)(sizeof(decoded) / sizeof(decoded[0])));
+    tcase_add_loop_test(answers, an_error_keeps_its_text_and_is_never_a_vote, 0,
+                        (int)(sizeof(errors) / sizeof(errors[0])));
+    tcase_add_test(answers, a_long_error_is_cut_and_terminated);
+    tcase_add_test(answers, a_binary_error_is_made_printable);
+    tcase_add_test(answers, replies_without_content_do_no_harm);
+    tcase_add_test(answers, printable_never_writes_past_its_buffer);
+    tcase_add_test(answers, a_secret_is_cut_out_of_a_text);
+    suite_add_tcase(suite, answers);
+    return suite;
+}
+
+int main(void)
+{
+    SRunner *runner = srunner_create(command_suite());
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

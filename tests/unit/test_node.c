@@ -1,0 +1,411 @@
+/* One connection: greeting, requests, answers and timeouts, in chunks of any size. */
+#include "node.h"
+
+#include <check.h>
+#include <stdlib.h>
+
+#include "node_driver.h"
+
+enum {
+    SECONDS = 60
+};
+
+/* ---- greeting ----------------------------------------------------------- */
+
+START_TEST(a_new_node_is_down_and_due)
+{
+    size_t len;
+    assert_down("");
+    ck_assert(redlock__node_has_task(node, 0));
+    ck_assert_int_le(redlock__node_next_deadline(node), 0);
+    ck_assert(!ask(REDLOCK__CMD_SET, 1, 50));
+    redlock__node_fail(node, "nothing going on", now);
+    receive("+OK\r\n");
+    redlock__node_output(node, &len);
+    ck_assert_uint_eq(len, 0);
+    ck_assert_str_eq(pull_all(), "");
+    assert_down("");
+    ck_assert_str_eq(redlock__node_address(node), plain.address);
+    redlock__node_free(NULL);
+}
+END_TEST
+
+static const struct redlock__node_config guarded = {
+    .user = "me",
+    .password = "hunter2",
+    .client_name = "lib",
+    .database = 3,
+    .connect_timeout_ns = MS(1000),
+    .silence_limit_ns = MS(2000),
+};
+
+START_TEST(greets_with_auth_select_and_name)
+{
+    static const char greeting[] = "*3\r\n$4\r\nAUTH\r\n$2\r\nme\r\n$7\r\nhunter2\r\n"
+                                   "*2\r\n$6\r\nSELECT\r\n$1\r\n3\r\n"
+                                   "*3\r\n$6\r\nCLIENT\r\n$7\r\nSETNAME\r\n$3\r\nlib\r\n";
+    size_t len;
+    setup_with(&guarded);
+    connect_node();
+    const char *out = redlock__node_output(node, &len);
+    ck_assert_uint_eq(len, sizeof(greeting) - 1);
+    ck_assert_mem_eq(out, greeting, len);
+    redlock__node_sent(node, len, now);
+
+    ck_assert(redlock__node_owes(node));
+    ck_assert_uint_eq(redlock__node_pending(node), 0);
+    receive("+OK\r\n+OK\r\n-NOPERM no client rights\r");
+    ck_assert_str_eq(pull_all(), "");
+    ck_assert_int_eq(redlock__node_phase(node), REDLOCK__NODE_PHASE_GREETING);
+    ck_assert(!ask(REDLOCK__CMD_SET, 1, 50));
+    receive("\n");
+    ck_assert_str_eq(pull_all(), "");
+    ck_assert_int_eq(redlock__node_phase(node), REDLOCK__NODE_PHASE_READY);
+    ck_assert(!redlock__node_owes(node));
+    ck_assert_uint_eq(redlock__node_connects(node), 1);
+    teardown();
+}
+END_TEST
+
+static const struct {
+    const char *replies;
+    const char *text;
+} refusals[] = {
+    {"-WRONGPASS invalid username-password pair\r\n", "WRONGPASS invalid username-password pair"},
+    {"-ERR unknown command 'AUTH', args: 'me' 'hunter2'\r\n",
+     "ERR unknown command 'AUTH', args: 'me' '..."},
+    {"+OK\r\n-ERR DB index is out of range\r\n", "ERR DB index is out of range"},
+    {"+OK\r\n+OK\r\n-NOAUTH Authentication required.\r\n", "NOAUTH Authentication required."},
+    {"+OK\r\n+OK\r\n-LOADING Redis is loading\r\n", "LOADING Redis is loading"},
+    {"-ERR max number of clients reached\r\n", "ERR max number of clients reached"},
+    {":1\r\n", "unexpected reply integer 1"},
+    {"HTTP/1.1 400 Bad Request\r\n", "protocol error: a reply starts with byte 0x48"},
+};
+
+START_TEST(a_refused_greeting_fails_with_the_servers_text)
+{
+    setup_with(&guarded);
+    connect_node();
+    sent_all();
+    receive(refusals[_i].replies);
+    ck_assert_str_eq(pull_all(), "");
+    assert_down(refusals[_i].text);
+    ck_assert_ptr_null(strstr(redlock__node_text(node), "hunter"));
+    ck_assert_int_eq(redlock__node_take_task(node, now), REDLOCK__TASK_CLOSE);
+    ck_assert_uint_eq(redlock__node_connects(node), 0);
+    ck_assert_uint_eq(redlock__node_disconnects(node), 0);
+    teardown();
+}
+END_TEST
+
+START_TEST(the_servers_last_words_beat_its_hanging_up)
+{
+    setup_with(&guarded);
+    connect_node();
+    sent_all();
+    receive(refusals[_i].replies);
+    redlock__node_fail(node, "closed by the server", now);
+    assert_down(refusals[_i].text);
+    teardown();
+}
+END_TEST
+
+START_TEST(a_full_server_may_speak_before_it_is_asked)
+{
+    connect_node();
+    receive("-ERR max number of clients reached\r\n");
+    redlock__node_fail(node, "closed by the server", now);
+    assert_down("ERR max number of clients reached");
+}
+END_TEST
+
+START_TEST(nothing_unasked_passes_for_the_greeting)
+{
+    connect_node();
+    receive("+OK\r\n");
+    ck_assert_str_eq(pull_all(), "");
+    assert_down("protocol error: an answer to nothing asked");
+}
+END_TEST
+
+START_TEST(connect_and_greeting_share_one_timeout)
+{
+    ck_assert_int_eq(redlock__node_take_task(node, now), REDLOCK__TASK_CONNECT);
+    int64_t deadline = now + MS(1000);
+    ck_assert_int_eq(redlock__node_next_deadline(node), deadline);
+    redlock__node_handle_deadline(node, deadline - 1);
+    ck_assert_int_eq(redlock__node_phase(node), REDLOCK__NODE_PHASE_CONNECTING);
+    redlock__node_handle_deadline(node, deadline);
+    assert_down("no connection within 1000 ms");
+    redlock__node_connected(node, deadline); /* too late, and told to close */
+    assert_down("no connection within 1000 ms");
+    ck_assert_int_eq(redlock__node_take_task(node, deadline), REDLOCK__TASK_CLOSE);
+
+    now = redlock__node_next_deadline(node);
+    ck_assert_int_eq(redlock__node_take_task(node, now), REDLOCK__TASK_CONNECT);
+    deadline = now + MS(1000);
+    now += MS(900);
+    redlock__node_connected(node, now);
+    ck_assert_int_eq(redlock__node_next_deadline(node), deadline);
+    redlock__node_handle_deadline(node, deadline);
+    assert_down("no answer to the greeting within 1000 ms");
+}
+END_TEST
+
+/* ---- requests and answers ----------------------------------------------- */
+
+START_TEST(answers_come_in_the_order_asked)
+{
+    make_ready();
+    ck_assert(ask(REDLOCK__CMD_SET, 1, 50));
+    ck_assert(ask(REDLOCK__CMD_RELEASE, 2, 50));
+    ck_assert(ask(REDLOCK__CMD_SET, 3, 50));
+    ck_assert_uint_eq(redlock__node_pending(node), 3);
+    sent_all();
+    receive("+OK\r\n:0\r\n-OOM no memory\r\n");
+    ck_assert_str_eq(pull_all(), "A1+;A2;A3OOM no memory;");
+    ck_assert_uint_eq(redlock__node_pending(node), 0);
+    ck_assert_int_eq(redlock__node_next_deadline(node), REDLOCK__NEVER);
+}
+END_TEST
+
+START_TEST(a_late_reply_is_consumed_by_its_own_request)
+{
+    make_ready();
+    ask(REDLOCK__CMD_SET, 1, 50);
+    sent_all();
+    ck_assert_int_eq(redlock__node_next_deadline(node), now + MS(50));
+    now += MS(50);
+    redlock__node_handle_deadline(node, now);
+    ck_assert_str_eq(pull_all(), "T1no answer within 50 ms;");
+    ck_assert_str_eq(pull_all(), ""); /* once */
+
+    ask(REDLOCK__CMD_SET, 2, 50);
+    sent_all();
+    receive("+OK\r\n");
+    ck_assert_str_eq(pull_all(), "L1+;");
+    receive("$-1\r\n");
+    ck_assert_str_eq(pull_all(), "A2;");
+    ck_assert_int_eq(redlock__node_phase(node), REDLOCK__NODE_PHASE_READY);
+}
+END_TEST
+
+START_TEST(a_timeout_is_told_before_an_answer_read_with_it)
+{
+    make_ready();
+    ask(REDLOCK__CMD_SET, 1, 50);
+    sent_all();
+    now += MS(60);
+    receive("+OK\r\n");
+    ck_assert_str_eq(pull_all(), "T1no answer within 50 ms;L1+;");
+}
+END_TEST
+
+START_TEST(each_request_has_its_own_deadline)
+{
+    make_ready();
+    ask(REDLOCK__CMD_SET, 1, 80);
+    ask(REDLOCK__CMD_SET, 2, 20);
+    ask(REDLOCK__CMD_SET, 3, 50);
+    sent_all();
+    now += MS(20);
+    ck_assert_int_eq(redlock__node_next_deadline(node), now);
+    ck_assert_str_eq(pull_all(), "T2no answer within 20 ms;");
+    ck_assert_int_eq(redlock__node_next_deadline(node), now + MS(30));
+    now += MS(60);
+    ck_assert_str_eq(pull_all(), "T1no answer within 80 ms;T3no answer within 50 ms;");
+    ck_assert_int_eq(redlock__node_phase(node), REDLOCK__NODE_PHASE_READY);
+}
+END_TEST
+
+/* The clock may go on between two pulls: nothing is answered in time that is late. */
+START_TEST(time_may_go_on_during_a_sweep)
+{
+    struct redlock__node_event event;
+    make_ready();
+    ask(REDLOCK__CMD_SET, 1, 30);
+    ask(REDLOCK__CMD_SET, 2, 20);
+    ask(REDLOCK__CMD_SET, 3, 20);
+    sent_all();
+    receive("+OK\r\n+OK\r\n+OK\r\n");
+    now += MS(20);
+    ck_assert(redlock__node_pull(node, now, &event));
+    ck_assert_uint_eq(event.tag.round, 2);
+    now += MS(10);
+    ck_assert_str_eq(pull_all(), "T3no answer within 20 ms;T1no answer within 30 ms;"
+                                 "L1+;L2+;L3+;");
+}
+END_TEST
+
+/* The engine's clock never goes back; a driver that mixes two of them loses nothing. */
+START_TEST(a_step_back_during_a_sweep_loses_no_timeout)
+{
+    struct redlock__node_event event;
+    make_ready();
+    for (uint32_t round = 1; round <= 3; round++)
+        ask(REDLOCK__CMD_SET, round, 20);
+    sent_all();
+    receive("+OK\r\n");
+    ck_assert(redlock__node_pull(node, now + MS(20), &event));
+    ck_assert_str_eq(pull_all(), "L1+;");
+    now += MS(20);
+    ck_assert_str_eq(pull_all(), "T2no answer within 20 ms;T3no answer within 20 ms;");
+}
+END_TEST
+
+/* ---- chunks ------------------------------------------------------------- */
+
+static const char stream[] =
+    "+OK\r\n+OK\r\n$-1\r\n:1\r\n-MISCONF disk\r\n:-1\r\n+OK\r\n$3\r\nabc\r\n";
+static const char whole[] = "A1+;A2;A3+;A4MISCONF disk;A5;A6+;A7unexpected reply type string;";
+
+static void ask_seven(void)
+{
+    for (uint32_t round = 1; round <= 7; round++)
+        ask(round == 3 || round == 5 ? REDLOCK__CMD_RELEASE : REDLOCK__CMD_SET, round, 50);
+    sent_all();
+}
+
+/* Feeds a stream in the chunks that next_len() gives, and pulls after each. */
+static void assert_same_in_chunks(size_t (*next_len)(size_t offset))
+{
+    char all[sizeof(trace)] = "";
+    struct redlock__node_event event;
+    connect_node();
+    sent_all();
+    for (size_t at = 0; at < sizeof(stream) - 1;) {
+        size_t len = next_len(at);
+        redlock__node_receive(node, stream + at, len, now);
+        at += len;
+        trace[0] = '\0';
+        while (redlock__node_pull(node, now, &event))
+            note_event(&event);
+        snprintf(all + strlen(all), sizeof(all) - strlen(all), "%s", trace);
+        if (at == 5)
+            ask_seven();
+    }
+    ck_assert_str_eq(all, whole);
+    ck_assert(!redlock__node_owes(node));
+}
+
+static size_t parameter;
+
+static size_t at_most(size_t offset, size_t len)
+{
+    size_t rest = (offset < 5 ? 5 : sizeof(stream) - 1) - offset;
+    return len < rest ? len : rest;
+}
+
+static size_t one_byte(size_t offset)
+{
+    return at_most(offset, 1);
+}
+
+static size_t split_once(size_t offset)
+{
+    return at_most(offset, offset < parameter ? parameter - offset : sizeof(stream));
+}
+
+static size_t random_len(size_t offset)
+{
+    parameter = parameter * 1103515245 + 12345;
+    return at_most(offset, 1 + (parameter >> 16) % 9);
+}
+
+START_TEST(byte_by_byte_is_the_same)
+{
+    assert_same_in_chunks(one_byte);
+}
+END_TEST
+
+START_TEST(every_split_in_two_is_the_same)
+{
+    parameter = (size_t)_i;
+    assert_same_in_chunks(split_once);
+}
+END_TEST
+
+START_TEST(random_chunks_are_the_same)
+{
+    parameter = (size_t)_i;
+    assert_same_in_chunks(random_len);
+}
+END_TEST
+
+START_TEST(output_survives_any_partial_sends)
+{
+    char sent[4096], expected[4096];
+    size_t sent_len = 0, expected_len = 0, len;
+    parameter = (size_t)_i;
+    make_ready();
+    for (uint32_t round = 0; round < 20; round++) {
+        struct redlock__bytes bytes = redlock__encode_set("key", 3, "token", 1000);
+        memcpy(expected + expected_len, bytes.data, bytes.len);
+        expected_len += bytes.len;
+        redlock__bytes_free(&bytes);
+        ask(REDLOCK__CMD_SET, round, 50);
+        const char *out = redlock__node_output(node, &len);
+        parameter = parameter * 1103515245 + 12345;
+        len = round == 19 ? len : (parameter >> 16) % (len + 1);
+        memcpy(sent + sent_len, out, len);
+        sent_len += len;
+        redlock__node_sent(node, len, now);
+    }
+    ck_assert_uint_eq(sent_len, expected_len);
+    ck_assert_mem_eq(sent, expected, expected_len);
+}
+END_TEST
+
+/* ------------------------------------------------------------------------- */
+
+static Suite *node_suite(void)
+{
+    Suite *suite = suite_create("node");
+    TCase *guard = tcase_create("guard");
+    tcase_set_timeout(guard, SECONDS);
+    tcase_add_test(guard, greets_with_auth_select_and_name);
+    tcase_add_loop_test(guard, a_refused_greeting_fails_with_the_servers_text, 0,
+                        (int)(sizeof(refusals) / sizeof(refusals[0])));
+    tcase_add_loop_test(guard, the_servers_last_words_beat_its_hanging_up, 0,
+                        (int)(sizeof(refusals) / sizeof(refusals[0])));
+    suite_add_tcase(suite, guard);
+
+    TCase *greeting = tcase_create("greeting");
+    tcase_set_timeout(greeting, SECONDS);
+    tcase_add_checked_fixture(greeting, setup, teardown);
+    tcase_add_test(greeting, a_new_node_is_down_and_due);
+    tcase_add_test(greeting, a_full_server_may_speak_before_it_is_asked);
+    tcase_add_test(greeting, nothing_unasked_passes_for_the_greeting);
+    tcase_add_test(greeting, connect_and_greeting_share_one_timeout);
+    suite_add_tcase(suite, greeting);
+
+    TCase *answers = tcase_create("answers");
+    tcase_set_timeout(answers, SECONDS);
+    tcase_add_checked_fixture(answers, setup, teardown);
+    tcase_add_test(answers, answers_come_in_the_order_asked);
+    tcase_add_test(answers, a_late_reply_is_consumed_by_its_own_request);
+    tcase_add_test(answers, a_timeout_is_told_before_an_answer_read_with_it);
+    tcase_add_test(answers, each_request_has_its_own_deadline);
+    tcase_add_test(answers, time_may_go_on_during_a_sweep);
+    tcase_add_test(answers, a_step_back_during_a_sweep_loses_no_timeout);
+    suite_add_tcase(suite, answers);
+
+    TCase *chunks = tcase_create("chunks");
+    tcase_set_timeout(chunks, SECONDS);
+    tcase_add_checked_fixture(chunks, setup, teardown);
+    tcase_add_test(chunks, byte_by_byte_is_the_same);
+    tcase_add_loop_test(chunks, every_split_in_two_is_the_same, 0, (int)sizeof(stream));
+    tcase_add_loop_test(chunks, random_chunks_are_the_same, 0, 200);
+    tcase_add_loop_test(chunks, output_survives_any_partial_sends, 0, 50);
+    suite_add_tcase(suite, chunks);
+    return suite;
+}
+
+int main(void)
+{
+    SRunner *runner = srunner_create(node_suite());
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
