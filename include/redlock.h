@@ -242,7 +242,7 @@ REDLOCK_API void redlock_cancel_free(redlock_cancel_handle *cancel);
 /* ---- what each primary said --------------------------------------------- */
 
 typedef enum redlock_vote {
-    REDLOCK_VOTE_NONE = 0,    /* not asked in this round */
+    REDLOCK_VOTE_NONE = 0,    /* not asked, or no answer before the verdict: see text */
     REDLOCK_VOTE_OURS = 1,    /* granted, extended or removed: the key was ours */
     REDLOCK_VOTE_FREE = 2,    /* there was no key */
     REDLOCK_VOTE_FOREIGN = 3, /* the key is another owner's */

@@ -35,11 +35,9 @@ static void begin_round(struct redlock__lease *lease, enum redlock__command comm
     lease->round_no++;
     lease->round_command = command;
     redlock__round_begin(&lease->round, lease->quorum, counted, all_nodes(lease), now_ns);
-    for (uint32_t i = 0; i < lease->n; i++) {
-        lease->votes[i].vote = REDLOCK_VOTE_NONE;
-        lease->votes[i].elapsed_us = -1;
-        lease->votes[i].text[0] = '\0';
-    }
+    for (uint32_t i = 0; i < lease->n; i++)
+        lease->votes[i] = (struct redlock__lease_vote){
+            .vote = REDLOCK_VOTE_NONE, .elapsed_us = -1, .text = "no answer before the verdict"};
 }
 
 static void set_deadline(struct redlock__lease *lease, int64_t start_ns, int64_t ttl_ms)

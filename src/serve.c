@@ -125,6 +125,38 @@ void redlock__serve_removals(struct redlock__engine *engine, struct redlock__gra
     redlock__engine_touch(engine, redlock__grant_next_deadline(grant));
 }
 
+/* ---- counters -------------------------------------------------------------- */
+
+static void count_attempt(struct redlock__engine *engine, const struct redlock__lease *lease)
+{
+    if (lease->round.verdict == REDLOCK__ROUND_BUSY)
+        engine->stats.busy++;
+    else if (lease->round.verdict == REDLOCK__ROUND_NO_QUORUM)
+        engine->stats.no_quorum++;
+}
+
+static void count(struct redlock__engine *engine, struct redlock__lease *lease)
+{
+    enum redlock__lease_state was = lease->counted_state, is = lease->state;
+
+    if (was == is)
+        return;
+    lease->counted_state = is;
+    if (was == REDLOCK__LEASE_ACQUIRING && is == REDLOCK__LEASE_HELD)
+        engine->stats.acquired++;
+    else if (was == REDLOCK__LEASE_ACQUIRING)
+        count_attempt(engine, lease);
+    else if (was == REDLOCK__LEASE_RENEWING && lease->round.verdict == REDLOCK__ROUND_WON &&
+             is == REDLOCK__LEASE_HELD)
+        engine->stats.extended++;
+    else if (was == REDLOCK__LEASE_RENEWING)
+        engine->stats.extend_failed++;
+    if (is == REDLOCK__LEASE_LOST)
+        engine->stats.lost++;
+    if (is == REDLOCK__LEASE_RELEASING)
+        engine->stats.released++;
+}
+
 /* ---- rounds ------------------------------------------------------------- */
 
 /* Why a round's command was not sent to a node. */
@@ -178,6 +210,7 @@ static void begin_attempt(struct redlock__engine *engine, struct redlock__lease 
     engine->stats.attempts++;
     redlock__queue_take(lease);
     redlock__lease_begin_attempt(lease, grant, now_ns);
+    count(engine, lease);
     grant->ttl_ms = lease->config.ttl_ms;
     /* Where no quorum can answer, no key is left behind either. */
     if (redlock__count(ready) < engine->quorum)
@@ -196,6 +229,7 @@ static void begin_extend(struct redlock__engine *engine, struct redlock__lease *
 
     lease->todo &= ~(uint32_t)REDLOCK__TODO_EXTEND;
     redlock__lease_begin_extend(lease, now_ns);
+    count(engine, lease);
     if (redlock__count(ready & lease->counted) < engine->quorum)
         ready = 0;
     sent = send_grant(engine, lease->grant, REDLOCK__CMD_EXTEND, lease->round_no, ready,
@@ -212,6 +246,7 @@ static void begin_release(struct redlock__engine *engine, struct redlock__lease 
 
     lease->todo = 0;
     redlock__lease_begin_release(lease, now_ns);
+    count(engine, lease);
     redlock__grant_abandon(grant, engine->max_ttl_ms);
     sent = send_grant(engine, grant, REDLOCK__CMD_RELEASE, lease->round_no,
                       redlock__grant_to_remove(grant, now_ns) & redlock__engine_ready(engine), 0, now_ns);
@@ -246,36 +281,6 @@ static void refill(struct redlock__engine *engine, struct redlock__lease *lease,
 }
 
 /* ---- serving a lease ---------------------------------------------------- */
-
-static void count_attempt(struct redlock__engine *engine, const struct redlock__lease *lease)
-{
-    if (lease->round.verdict == REDLOCK__ROUND_BUSY)
-        engine->stats.busy++;
-    else if (lease->round.verdict == REDLOCK__ROUND_NO_QUORUM)
-        engine->stats.no_quorum++;
-}
-
-static void count(struct redlock__engine *engine, struct redlock__lease *lease)
-{
-    enum redlock__lease_state was = lease->counted_state, is = lease->state;
-
-    if (was == is)
-        return;
-    lease->counted_state = is;
-    if (was == REDLOCK__LEASE_ACQUIRING && is == REDLOCK__LEASE_HELD)
-        engine->stats.acquired++;
-    else if (was == REDLOCK__LEASE_ACQUIRING)
-        count_attempt(engine, lease);
-    else if (was == REDLOCK__LEASE_RENEWING && lease->round.verdict == REDLOCK__ROUND_WON &&
-             is == REDLOCK__LEASE_HELD)
-        engine->stats.extended++;
-    else if (was == REDLOCK__LEASE_RENEWING)
-        engine->stats.extend_failed++;
-    if (is == REDLOCK__LEASE_LOST)
-        engine->stats.lost++;
-    if (is == REDLOCK__LEASE_RELEASING)
-        engine->stats.released++;
-}
 
 /* One wish of the lease; false: none can be granted now. */
 static bool serve_todo(struct redlock__engine *engine, struct redlock__lease *lease,

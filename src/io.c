@@ -1,0 +1,687 @@
+/*
+ * See io.h. A link is one primary's descriptor:
+ *
+ *   CLOSED -> RESOLVING -> CONNECTING -> OPEN
+ *     ^           |            |          |
+ *     +--CLOSE----+------ BROKEN ---------+
+ *
+ * The node decides when to connect and when to give up; the link only follows its tasks. A
+ * failure is reported to the engine and leaves the link BROKEN, neither polled nor read, until the
+ * node's task says how to close it: in order, or with SO_LINGER 0 where a SET may
+ * still lie in the kernel's send queue, which would otherwise be delivered long after its owner
+ * gave up. TCP_USER_TIMEOUT bounds that for links nobody gave up.
+ *
+ * A name's addresses are tried one after the other within the node's connect
+ * timeout; if that runs out, the next connect begins with the next address. Names are resolved anew
+ * for each connect.
+ *
+ * Answers are received without a loop, one buffer a turn and link: poll is level-triggered,
+ * and no primary can keep the others waiting.
+ */
+#include "io.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+#if defined(__linux__)
+#include <sys/epoll.h>
+#elif defined(__APPLE__)
+#include <sys/random.h>
+#endif
+
+#include "validity.h"
+
+#if defined(CLOCK_BOOTTIME)
+#define LEASE_CLOCK CLOCK_BOOTTIME
+#else
+#define LEASE_CLOCK CLOCK_MONOTONIC
+#endif
+
+#if defined(POLLRDHUP)
+#define CLOSED_BY_PEER POLLRDHUP
+#else
+#define CLOSED_BY_PEER 0
+#endif
+
+#if !defined(MSG_NOSIGNAL) /* SO_NOSIGPIPE does it */
+#define MSG_NOSIGNAL 0
+#endif
+
+enum {
+    BLOCK = 256, /* what getentropy() gives at once */
+    BUFFER = 64 * 1024,
+    PASSES = 8,             /* of one flush */
+    LONGEST_POLL_MS = 1000, /* poll's clock stops in suspend, ours doesn't */
+    POLL_FAILED_MS = 10,    /* don't spin */
+};
+
+enum link_state {
+    LINK_CLOSED,
+    LINK_RESOLVING,
+    LINK_CONNECTING,
+    LINK_OPEN,
+    LINK_BROKEN
+};
+
+struct link {
+    enum link_state state;
+    int fd;              /* -1: none */
+    uint32_t generation; /* changes with fd and with state */
+    bool blocked;        /* the kernel took no more */
+    uint32_t registered; /* with epoll; 0: not */
+    const struct redlock__endpoint *endpoint;
+    struct redlock__lookup *lookup; /* NULL: none running */
+    uint32_t first, tried;          /* addresses: where to begin, how many were tried */
+    struct redlock__addresses addresses;
+};
+
+struct watch {
+    bool in_poll;
+    enum redlock__scope scope;
+    int64_t until_ns, timeout_ns;
+    struct redlock__signal signal;
+    struct pollfd fds[1 + REDLOCK_MAX_NODES]; /* the signal, then the links */
+    uint32_t generation[REDLOCK_MAX_NODES];
+};
+
+struct redlock__io {
+    struct redlock__engine *engine;
+    uint32_t n;
+    int64_t user_timeout_ms;
+    int64_t looked_ns;
+    int loop_fd;
+    bool news; /* the engine was told something: other nodes may have tasks or output */
+    struct link links[REDLOCK_MAX_NODES];
+    struct watch watches[REDLOCK__PARTIES];
+    char buffer[BUFFER];
+};
+
+int64_t redlock__clock_ns(void)
+{
+    struct timespec now;
+
+    (void)clock_gettime(LEASE_CLOCK, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+/* ---- this process, and entropy ------------------------------------------ */
+
+struct redlock__origin {
+    bool here; /* wiped in a child */
+    bool by_pid;
+    pid_t pid;
+    size_t used;
+    unsigned char block[BLOCK];
+};
+
+static size_t page_size(void)
+{
+    long size = sysconf(_SC_PAGESIZE);
+    return size > 0 ? (size_t)size : 4096;
+}
+
+struct redlock__origin *redlock__origin_new(void)
+{
+    void *page =
+        mmap(NULL, page_size(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    struct redlock__origin *origin = page;
+
+    if (page == MAP_FAILED)
+        return NULL;
+#if defined(MADV_WIPEONFORK)
+    origin->by_pid = madvise(page, page_size(), MADV_WIPEONFORK) != 0;
+#else
+    origin->by_pid = true;
+#endif
+    origin->pid = getpid();
+    origin->here = true;
+    if (getentropy(origin->block, BLOCK) != 0) {
+        redlock__origin_free(origin);
+        return NULL;
+    }
+    return origin;
+}
+
+void redlock__origin_free(struct redlock__origin *origin)
+{
+    if (origin != NULL)
+        (void)munmap(origin, page_size());
+}
+
+bool redlock__origin_here(const struct redlock__origin *origin)
+{
+    return origin->here && (!origin->by_pid || getpid() == origin->pid);
+}
+
+/* A source that worked once and then fails is documented for no system. Should it happen all the
+ * same (a sandbox entered later), the last block is stretched: still unlike any other process's. */
+static void refill(struct redlock__origin *origin)
+{
+    if (getentropy(origin->block, BLOCK) != 0) {
+        uint64_t state = (uint64_t)redlock__clock_ns();
+        for (size_t i = 0; i < BLOCK; i++) {
+            state = (state ^ origin->block[i]) * UINT64_C(0x9e3779b97f4a7c15);
+            origin->block[(i + 1) % BLOCK] ^= (unsigned char)(state >> 56);
+        }
+    }
+    origin->used = 0;
+}
+
+void redlock__origin_entropy(void *origin, void *buf, size_t len)
+{
+    struct redlock__origin *o = origin;
+    unsigned char *to = buf;
+
+    while (len > 0) {
+        size_t n = BLOCK - o->used < len ? BLOCK - o->used : len;
+        memcpy(to, o->block + o->used, n);
+        o->used += n;
+        to += n;
+        len -= n;
+        if (o->used == BLOCK)
+            refill(o);
+    }
+}
+
+/* ---- descriptors -------------------------------------------------------- */
+
+bool redlock__signal_open(struct redlock__signal *signal)
+{
+    signal->raised = false;
+#if defined(__APPLE__)
+    if (pipe(signal->fds) == 0) {
+        if (redlock__set_up_descriptor(signal->fds[0]) &&
+            redlock__set_up_descriptor(signal->fds[1]))
+            return true;
+        redlock__signal_close(signal);
+    }
+#else
+    if (pipe2(signal->fds, O_CLOEXEC | O_NONBLOCK) == 0)
+        return true;
+#endif
+    signal->fds[0] = signal->fds[1] = -1;
+    return false;
+}
+
+void redlock__signal_close(struct redlock__signal *signal)
+{
+    for (int i = 0; i < 2; i++) {
+        if (signal->fds[i] >= 0)
+            (void)close(signal->fds[i]);
+        signal->fds[i] = -1;
+    }
+}
+
+void redlock__signal_raise(struct redlock__signal *signal)
+{
+    if (!signal->raised)
+        signal->raised = write(signal->fds[1], "", 1) == 1 || errno == EAGAIN;
+}
+
+void redlock__signal_lower(struct redlock__signal *signal)
+{
+    char bytes[64];
+
+    signal->raised = false;
+    while (read(signal->fds[0], bytes, sizeof bytes) == (ssize_t)sizeof bytes) {
+    }
+}
+
+/* ---- opening ------------------------------------------------------------ */
+
+static void set_state(struct link *link, enum link_state state)
+{
+    link->state = state;
+    link->generation++;
+}
+
+static void break_link(struct redlock__io *io, uint32_t i, const char *what, const char *why,
+                       int number)
+{
+    char text[REDLOCK_TEXT_LEN];
+
+    if (why == NULL)
+        why = redlock__errno_text(number);
+    if (why != NULL)
+        (void)snprintf(text, sizeof text, "%s%s", what, why);
+    else
+        (void)snprintf(text, sizeof text, "%serror %d", what, number);
+    set_state(&io->links[i], LINK_BROKEN);
+    io->news = true;
+    redlock__engine_node_failed(io->engine, i, text, redlock__clock_ns());
+}
+
+static void connected(struct redlock__io *io, uint32_t i)
+{
+    struct link *link = &io->links[i];
+
+    link->first = (link->first + link->tried - 1) % link->addresses.count;
+    set_state(link, LINK_OPEN);
+    io->news = true;
+    redlock__engine_connected(io->engine, i, redlock__clock_ns());
+}
+
+static void close_descriptor(struct redlock__io *io, struct link *link)
+{
+    if (link->fd < 0)
+        return;
+#if defined(__linux__)
+    if (link->registered != 0)
+        (void)epoll_ctl(io->loop_fd, EPOLL_CTL_DEL, link->fd, NULL);
+#else
+    (void)io;
+#endif
+    link->registered = 0;
+    (void)close(link->fd);
+    link->fd = -1;
+    link->blocked = false;
+}
+
+/* Connects to the next address that can be tried; the last error breaks the link. */
+static void try_addresses(struct redlock__io *io, uint32_t i)
+{
+    struct link *link = &io->links[i];
+    int number = ECONNREFUSED;
+
+    while (link->tried < link->addresses.count) {
+        const struct redlock__address *address =
+            &link->addresses.list[(link->first + link->tried++) % link->addresses.count];
+        close_descriptor(io, link);
+        link->fd = redlock__open_socket(address->storage.ss_family, io->user_timeout_ms);
+        if (link->fd < 0) {
+            number = errno;
+            continue;
+        }
+        if (connect(link->fd, (const struct sockaddr *)&address->storage, address->len) == 0 ||
+            errno == EINPROGRESS) {
+            set_state(link, LINK_CONNECTING);
+            return;
+        }
+        number = errno;
+    }
+    break_link(io, i, "connect: ", NULL, number);
+}
+
+static void start_connect(struct redlock__io *io, uint32_t i)
+{
+    struct link *link = &io->links[i];
+
+    link->tried = 0;
+    if (link->endpoint->numeric) {
+        try_addresses(io, i);
+        return;
+    }
+    if (link->lookup == NULL)
+        link->lookup =
+            redlock__lookup_new(link->endpoint, io->watches[REDLOCK__BACKGROUND].signal.fds[1]);
+    if (link->lookup == NULL)
+        break_link(io, i, "", "no thread to resolve the name", 0);
+    else
+        set_state(link, LINK_RESOLVING);
+}
+
+static void take_lookup(struct redlock__io *io, uint32_t i)
+{
+    struct link *link = &io->links[i];
+    const char *text = NULL;
+
+    if (!redlock__lookup_result(link->lookup, &link->addresses, &text))
+        return;
+    redlock__lookup_free(link->lookup);
+    link->lookup = NULL;
+    if (link->addresses.count == 0)
+        break_link(io, i, "name: ", text, 0);
+    else
+        try_addresses(io, i);
+}
+
+static void finish_connect(struct redlock__io *io, uint32_t i)
+{
+    struct link *link = &io->links[i];
+    int number = 0;
+    socklen_t len = sizeof number;
+
+    if (getsockopt(link->fd, SOL_SOCKET, SO_ERROR, &number, &len) != 0)
+        number = errno;
+    if (number == 0 && redlock__is_itself(link->fd))
+        number = ELOOP;
+    if (number == 0)
+        connected(io, i);
+    else if (link->tried < link->addresses.count)
+        try_addresses(io, i);
+    else
+        break_link(io, i, "connect: ", NULL, number);
+}
+
+static void close_link(struct redlock__io *io, struct link *link, bool abort_it)
+{
+    if (abort_it && link->fd >= 0) {
+        struct linger linger = {.l_onoff = 1, .l_linger = 0};
+        (void)setsockopt(link->fd, SOL_SOCKET, SO_LINGER, &linger, sizeof linger);
+    }
+    if (link->state == LINK_CONNECTING) /* its time is over: begin with the next one */
+        link->first += link->tried;
+    close_descriptor(io, link);
+    set_state(link, LINK_CLOSED);
+}
+
+/* ---- sending ------------------------------------------------------------ */
+
+static void do_tasks(struct redlock__io *io, uint32_t i, int64_t now_ns)
+{
+    struct redlock__node *node = redlock__engine_node(io->engine, i);
+    enum redlock__node_task task;
+
+    while ((task = redlock__node_take_task(node, now_ns)) != REDLOCK__TASK_NONE) {
+        if (task == REDLOCK__TASK_CONNECT)
+            start_connect(io, i);
+        else
+            close_link(io, &io->links[i], task == REDLOCK__TASK_ABORT);
+    }
+    if (io->links[i].state == LINK_RESOLVING)
+        take_lookup(io, i);
+}
+
+static void send_output(struct redlock__io *io, uint32_t i, int64_t now_ns)
+{
+    struct redlock__node *node = redlock__engine_node(io->engine, i);
+    struct link *link = &io->links[i];
+
+    while (link->state == LINK_OPEN && !link->blocked) {
+        size_t len;
+        const char *data = redlock__node_output(node, &len);
+        ssize_t sent;
+        if (len == 0)
+            return;
+        sent = send(link->fd, data, len, MSG_NOSIGNAL);
+        if (sent > 0)
+            redlock__node_sent(node, (size_t)sent, now_ns);
+        else if (errno == EAGAIN || errno == EWOULDBLOCK)
+            link->blocked = true;
+        else if (errno != EINTR)
+            break_link(io, i, "send: ", NULL, errno);
+    }
+}
+
+static uint32_t interest(const struct link *link)
+{
+    if (link->state == LINK_CONNECTING)
+        return POLLOUT;
+    if (link->state == LINK_OPEN)
+        return (uint32_t)(POLLIN | (link->blocked ? POLLOUT : 0));
+    return 0;
+}
+
+/* Tells epoll what changed. */
+static void register_links(struct redlock__io *io)
+{
+#if defined(__linux__)
+    for (uint32_t i = 0; i < io->n; i++) {
+        struct link *link = &io->links[i];
+        uint32_t wanted = interest(link);
+        struct epoll_event event = {.events = (wanted & POLLIN ? EPOLLIN : 0u) |
+                                              (wanted & POLLOUT ? EPOLLOUT : 0u)};
+        int how = link->registered == 0 ? EPOLL_CTL_ADD : EPOLL_CTL_MOD;
+        if (link->fd < 0 || wanted == link->registered)
+            continue;
+        if (wanted == 0)
+            how = EPOLL_CTL_DEL;
+        if (epoll_ctl(io->loop_fd, how, link->fd, &event) == 0)
+            link->registered = wanted;
+    }
+#else
+    (void)io;
+#endif
+}
+
+void redlock__io_flush(struct redlock__io *io)
+{
+    io->news = true;
+    for (int pass = 0; io->news && pass < PASSES; pass++) {
+        int64_t now_ns = redlock__clock_ns();
+        io->news = false;
+        for (uint32_t i = 0; i < io->n; i++) {
+            do_tasks(io, i, now_ns);
+            send_output(io, i, now_ns);
+        }
+    }
+    if (io->loop_fd >= 0)
+        register_links(io);
+}
+
+/* ---- watching ----------------------------------------------------------- */
+
+/* Being set up, or with output that waits. */
+static bool is_unsettled(const struct redlock__io *io, uint32_t i)
+{
+    const struct link *link = &io->links[i];
+
+    if (link->state == LINK_OPEN)
+        return link->blocked || redlock__node_phase(redlock__engine_node(io->engine, i)) !=
+                                    REDLOCK__NODE_PHASE_READY;
+    return link->state == LINK_CONNECTING;
+}
+
+void redlock__io_watch(struct redlock__io *io, enum redlock__party party, enum redlock__scope scope,
+                       int64_t until_ns)
+{
+    struct watch *watch = &io->watches[party];
+    int64_t longest_ns = redlock__ms_to_ns(LONGEST_POLL_MS);
+
+    watch->scope = scope;
+    watch->until_ns = until_ns;
+    watch->timeout_ns = -1;
+    if (until_ns != REDLOCK__NEVER)
+        watch->timeout_ns =
+            redlock__max(0, redlock__min(longest_ns, redlock__add(until_ns, -redlock__clock_ns())));
+    watch->fds[0] = (struct pollfd){.fd = watch->signal.fds[0], .events = POLLIN};
+    for (uint32_t i = 0; i < io->n; i++) {
+        const struct link *link = &io->links[i];
+        uint32_t events = interest(link);
+        int fd = events == 0 ? -1 : link->fd;
+        if (scope == REDLOCK__WATCH_UNSETTLED && !is_unsettled(io, i))
+            events = CLOSED_BY_PEER;
+        watch->fds[1 + i] = (struct pollfd){.fd = fd, .events = (short)events};
+        watch->generation[i] = link->generation;
+    }
+    watch->in_poll = true;
+}
+
+void redlock__io_poll(struct redlock__io *io, enum redlock__party party)
+{
+    struct watch *watch = &io->watches[party];
+    struct timespec pause = {.tv_nsec = POLL_FAILED_MS * REDLOCK__MS};
+    int rc;
+#if defined(__linux__)
+    struct timespec timeout = {.tv_sec = (time_t)(watch->timeout_ns / 1000000000),
+                               .tv_nsec = (long)(watch->timeout_ns % 1000000000)};
+    rc = ppoll(watch->fds, 1 + io->n, watch->timeout_ns < 0 ? NULL : &timeout, NULL);
+#else
+    int64_t ms = (watch->timeout_ns + REDLOCK__MS - 1) / REDLOCK__MS;
+    rc = poll(watch->fds, 1 + io->n, watch->timeout_ns < 0 ? -1 : (int)ms);
+#endif
+    if (rc < 0 && errno != EINTR)
+        (void)nanosleep(&pause, NULL);
+}
+
+static void receive(struct redlock__io *io, uint32_t i)
+{
+    ssize_t n = recv(io->links[i].fd, io->buffer, sizeof io->buffer, 0);
+
+    if (n > 0) {
+        int64_t now_ns = redlock__clock_ns();
+        redlock__engine_receive(io->engine, i, io->buffer, (size_t)n, now_ns);
+    } else if (n == 0) {
+        break_link(io, i, "", "closed by the primary", 0);
+    } else if (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR) {
+        break_link(io, i, "receive: ", NULL, errno);
+    }
+}
+
+void redlock__io_read(struct redlock__io *io, enum redlock__party party)
+{
+    struct watch *watch = &io->watches[party];
+    int64_t now_ns = redlock__clock_ns();
+
+    watch->in_poll = false;
+    if (watch->signal.raised || watch->fds[0].revents != 0)
+        redlock__signal_lower(&watch->signal);
+    if (watch->scope == REDLOCK__WATCH_ALL)
+        io->looked_ns = now_ns;
+    redlock__engine_handle_deadline(io->engine, now_ns);
+    for (uint32_t i = 0; i < io->n; i++) {
+        struct link *link = &io->links[i];
+        int ready = watch->fds[1 + i].revents;
+        if (ready == 0 || watch->generation[i] != link->generation ||
+            redlock__node_has_task(redlock__engine_node(io->engine, i), now_ns))
+            continue;
+        if ((ready & POLLOUT) != 0)
+            link->blocked = false;
+        if (link->state == LINK_CONNECTING)
+            finish_connect(io, i);
+        else if (link->state == LINK_OPEN && (ready & ~POLLOUT) != 0)
+            receive(io, i);
+    }
+}
+
+void redlock__io_look(struct redlock__io *io)
+{
+    redlock__io_watch(io, REDLOCK__LOOK, REDLOCK__WATCH_ALL, 0);
+    redlock__io_poll(io, REDLOCK__LOOK);
+    redlock__io_read(io, REDLOCK__LOOK);
+}
+
+int64_t redlock__io_looked_ns(const struct redlock__io *io)
+{
+    return io->looked_ns;
+}
+
+bool redlock__io_stale(const struct redlock__io *io, enum redlock__party party, int64_t until_ns)
+{
+    const struct watch *watch = &io->watches[party];
+
+    if (!watch->in_poll)
+        return false;
+    if (watch->until_ns > until_ns)
+        return true;
+    for (uint32_t i = 0; i < io->n; i++) {
+        uint32_t wanted = interest(&io->links[i]);
+        bool known = watch->generation[i] == io->links[i].generation;
+        if (wanted == 0 || (watch->scope == REDLOCK__WATCH_UNSETTLED && !is_unsettled(io, i)))
+            continue;
+        if (!known || (wanted & ~(uint32_t)watch->fds[1 + i].events) != 0)
+            return true;
+    }
+    return false;
+}
+
+void redlock__io_wake(struct redlock__io *io, enum redlock__party party)
+{
+    redlock__signal_raise(&io->watches[party].signal);
+}
+
+int redlock__io_loop_fd(const struct redlock__io *io)
+{
+    return io->loop_fd >= 0 ? io->loop_fd : REDLOCK_ERR_UNSUPPORTED;
+}
+
+/* ---- life --------------------------------------------------------------- */
+
+static bool open_loop(struct redlock__io *io)
+{
+#if defined(__linux__)
+    struct epoll_event event = {.events = EPOLLIN};
+    io->loop_fd = epoll_create1(EPOLL_CLOEXEC);
+    return io->loop_fd >= 0 &&
+           epoll_ctl(io->loop_fd, EPOLL_CTL_ADD, io->watches[REDLOCK__BACKGROUND].signal.fds[0],
+                     &event) == 0;
+#else
+    (void)io;
+    return true; /* redlock_fd() says that it is not there */
+#endif
+}
+
+static int open_links(struct redlock__io *io, const struct redlock__settings *settings, char *text,
+                      size_t text_size)
+{
+    for (uint32_t i = 0; i < io->n; i++) {
+        struct link *link = &io->links[i];
+        link->endpoint = &settings->endpoints[i];
+        if (!link->endpoint->numeric)
+            continue;
+        if (!redlock__resolve_directly(link->endpoint, &link->addresses)) {
+            if (text != NULL)
+                (void)snprintf(text, text_size, "node %u, %s: not an address", (unsigned)i + 1,
+                               link->endpoint->address);
+            return REDLOCK_ERR_URI;
+        }
+    }
+    return 0;
+}
+
+int redlock__io_new(const struct redlock__settings *settings, struct redlock__engine *engine,
+                    struct redlock__io **io, char *text, size_t text_size)
+{
+    struct redlock__io *made = calloc(1, sizeof *made);
+    int rc;
+
+    if (made == NULL)
+        return REDLOCK_ERR_MEMORY;
+    made->engine = engine;
+    made->n = settings->n;
+    made->user_timeout_ms = settings->max_ttl_ms;
+    made->looked_ns = redlock__clock_ns();
+    made->loop_fd = -1;
+    for (uint32_t i = 0; i < made->n; i++)
+        made->links[i].fd = -1;
+    for (int i = 0; i < REDLOCK__PARTIES; i++)
+        made->watches[i].signal = (struct redlock__signal){.fds = {-1, -1}};
+    rc = open_links(made, settings, text, text_size);
+    if (rc == 0 && (!redlock__signal_open(&made->watches[REDLOCK__DRIVER].signal) ||
+                    !redlock__signal_open(&made->watches[REDLOCK__BACKGROUND].signal) ||
+                    (settings->external_loop && !open_loop(made))))
+        rc = REDLOCK_ERR_SYSTEM;
+    if (rc != 0)
+        redlock__io_free(made, true);
+    else
+        *io = made;
+    return rc;
+}
+
+/* Gives every link up, so that its node says how it is to be closed. */
+static void shut_links(struct redlock__io *io)
+{
+    for (uint32_t i = 0; i < io->n; i++) {
+        struct redlock__node *node = redlock__engine_node(io->engine, i);
+        int64_t now_ns = redlock__clock_ns();
+        redlock__engine_node_failed(io->engine, i, "the client is closed", now_ns);
+        if (redlock__node_take_task(node, now_ns) == REDLOCK__TASK_ABORT)
+            close_link(io, &io->links[i], true);
+    }
+}
+
+void redlock__io_free(struct redlock__io *io, bool here)
+{
+    if (io == NULL)
+        return;
+    if (here)
+        shut_links(io);
+    for (uint32_t i = 0; i < io->n; i++) {
+        struct link *link = &io->links[i];
+        if (link->fd >= 0)
+            (void)close(link->fd);
+        if (here)
+            redlock__lookup_free(link->lookup);
+    }
+    for (int i = 0; i < REDLOCK__PARTIES; i++)
+        redlock__signal_close(&io->watches[i].signal);
+    if (io->loop_fd >= 0)
+        (void)close(io->loop_fd);
+    free(io);
+}

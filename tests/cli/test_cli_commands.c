@@ -1,0 +1,489 @@
+/*
+ * acquire, extend, release and show with real primaries, and what no command may ever say: a
+ * password.
+ */
+#include <check.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "driver.h"
+#include "servers.h"
+#include "worker.h"
+
+enum {
+    N = 5
+};
+
+#define PASSWORD "Xyzzy-plugh-42"
+
+static struct driver driver;
+static struct worker_board *board;
+
+static void set_up(void)
+{
+    servers_start(N);
+    driver_set_nodes(servers_uris(), N);
+}
+
+static void set_up_with_password(void)
+{
+    servers_start_with(3, WORDS("--requirepass", PASSWORD));
+    driver_set_nodes(servers_uris(), 3);
+    board = worker_board_new();
+}
+
+static void tear_down(void)
+{
+    servers_stop();
+}
+
+static void tear_down_with_password(void)
+{
+    worker_board_free(board);
+    servers_stop();
+}
+
+static const char *address(int i)
+{
+    return servers_uri(i) + strlen("redis://");
+}
+
+/* On how many primaries the key is: acquire is done when a majority has it. */
+static int count_keys(const char *key)
+{
+    int count = 0;
+
+    for (int i = 0; i < N; i++)
+        count += strcmp(servers_command(i, "EXISTS", key, NULL), "1") == 0;
+    return count;
+}
+
+/* What acquire or extend printed: one line. */
+static const char *take_token(char token[128])
+{
+    ck_assert_int_eq(driver_count(driver.out.bytes, "\n"), 1);
+    ck_assert_uint_lt(driver.out.length, 128);
+    memcpy(token, driver.out.bytes, driver.out.length);
+    token[driver.out.length - 1] = '\0';
+    return token;
+}
+
+static void expect_out(const char *text)
+{
+    ck_assert_msg(strstr(driver.out.bytes, text) != NULL, "no %s in: %s", text, driver.out.bytes);
+}
+
+/* ---- tokens ------------------------------------------------------------------ */
+
+START_TEST(test_token_of_acquire_extends_and_releases)
+{
+    char token[128];
+
+    ck_assert_int_eq(RUN(&driver, "acquire", "--ttl", "20s", "k"), 0);
+    take_token(token);
+    ck_assert_str_eq(driver.err.bytes, "");
+    ck_assert_int_ge(count_keys("k"), 3);
+    ck_assert_int_eq(RUN(&driver, "acquire", "k"), 75);
+    ck_assert_str_eq(driver.out.bytes, "");
+
+    ck_assert_int_eq(RUN(&driver, "extend", "--ttl", "50s", "k", token), 0);
+    take_token(token);
+    ck_assert_int_eq(RUN(&driver, "show", "--json", "k"), 0);
+    ck_assert_int_gt(strtol(strstr(driver.out.bytes, "\"remaining_ms\":") + 15, NULL, 10), 21000);
+
+    ck_assert_int_eq(RUN(&driver, "release", "k", token), 0);
+    ck_assert_str_eq(driver.out.bytes, "");
+    ck_assert_str_eq(driver.err.bytes, "");
+    ck_assert_int_eq(RUN(&driver, "show", "k"), 1);
+    ck_assert_int_eq(RUN(&driver, "release", "k", token), 73);
+    ck_assert_int_eq(RUN(&driver, "extend", "k", token), 73);
+}
+END_TEST
+
+START_TEST(test_token_of_a_lost_lock_touches_nobody_else)
+{
+    char token[128];
+
+    ck_assert_int_eq(RUN(&driver, "acquire", "k"), 0);
+    take_token(token);
+    for (int i = 0; i < N; i++)
+        servers_command(i, "SET", "k", "somebody else", NULL);
+    ck_assert_int_eq(RUN(&driver, "extend", "k", token), 73);
+    ck_assert_str_eq(driver.out.bytes, "");
+    ck_assert_int_eq(RUN(&driver, "release", "k", token), 73);
+    for (int i = 0; i < N; i++)
+        ck_assert_str_eq(servers_command(i, "GET", "k", NULL), "somebody else");
+}
+END_TEST
+
+START_TEST(test_token_of_other_primaries_is_misconfigured)
+{
+    char token[128];
+
+    ck_assert_int_eq(RUN(&driver, "acquire", "k"), 0);
+    take_token(token);
+    driver_set_nodes(servers_uris(), 3);
+    ck_assert_int_eq(RUN(&driver, "release", "k", token), 78);
+    ck_assert_int_eq(RUN(&driver, "extend", "k", token), 78);
+}
+END_TEST
+
+START_TEST(test_extend_without_a_quorum_leaves_the_keys)
+{
+    char token[128];
+
+    ck_assert_int_eq(RUN(&driver, "acquire", "--ttl", "50s", "k"), 0);
+    take_token(token);
+    for (int i = 2; i < N; i++)
+        servers_freeze(i);
+    ck_assert_int_eq(RUN(&driver, "extend", "k", token), 69);
+    for (int i = 2; i < N; i++)
+        servers_thaw(i);
+    ck_assert_int_ge(count_keys("k"), 3);
+}
+END_TEST
+
+START_TEST(test_a_lock_nobody_gets_the_token_of_is_released)
+{
+    char script[1024];
+
+    snprintf(script, sizeof script, "%s acquire k >/dev/full", REDLOCK_CLI_PATH);
+    driver_start_program(&driver, WORDS("sh", "-c", script), 0);
+    ck_assert_int_eq(driver_wait(&driver), 70);
+    ck_assert_int_eq(RUN(&driver, "show", "k"), 1);
+}
+END_TEST
+
+START_TEST(test_acquire_waits_as_long_as_told)
+{
+    ck_assert_int_eq(RUN(&driver, "acquire", "--ttl", "60s", "k"), 0);
+    ck_assert_int_eq(RUN(&driver, "acquire", "--wait", "1s", "-E", "5", "k"), 5);
+    ck_assert_ptr_nonnull(strstr(driver.err.bytes, "still held by somebody else after 1.0 s"));
+    ck_assert_int_eq(RUN(&driver, "acquire", "--ttl", "1s", "another"), 0);
+    ck_assert_int_eq(RUN(&driver, "acquire", "--wait", "forever", "another"), 0);
+}
+END_TEST
+
+START_TEST(test_signal_ends_a_waiting_acquire)
+{
+    ck_assert_int_eq(RUN(&driver, "acquire", "k"), 0);
+    START(&driver, "acquire", "-v", "--wait", "forever", "k");
+    driver_expect(&driver, "waiting for 'k': held by ");
+    kill(driver.pid, SIGINT);
+    ck_assert_int_eq(driver_wait(&driver), 128 + SIGINT);
+    ck_assert_str_eq(driver.out.bytes, "");
+}
+END_TEST
+
+START_TEST(test_prefix_is_part_of_the_key)
+{
+    ck_assert_int_eq(RUN(&driver, "acquire", "--prefix", "app:", "k"), 0);
+    ck_assert_int_ge(count_keys("app:k"), 3);
+    ck_assert_int_eq(RUN(&driver, "acquire", "k"), 0);
+    ck_assert_int_eq(RUN(&driver, "acquire", "app:k"), 75);
+}
+END_TEST
+
+/* ---- outages ------------------------------------------------------------------ */
+
+START_TEST(test_two_of_five_killed_works)
+{
+    char token[128];
+
+    servers_kill(3);
+    servers_kill(4);
+    ck_assert_int_eq(RUN(&driver, "acquire", "k"), 0);
+    take_token(token);
+    ck_assert_int_eq(RUN(&driver, "show", "k"), 0);
+    ck_assert_int_eq(RUN(&driver, "extend", "k", token), 0);
+    take_token(token);
+    ck_assert_int_eq(RUN(&driver, "release", "k", token), 0);
+    ck_assert_int_eq(RUN(&driver, "run", "k", "--", "sh", "-c", "exit 6"), 6);
+}
+END_TEST
+
+START_TEST(test_three_of_five_killed_is_69_and_lists_each)
+{
+    for (int i = 2; i < N; i++)
+        servers_kill(i);
+    for (int use = 0; use < 2; use++) {
+        int rc = use ? RUN(&driver, "acquire", "k") : RUN(&driver, "run", "-n", "k", "--", "true");
+
+        ck_assert_int_eq(rc, 69);
+        ck_assert_ptr_nonnull(strstr(driver.err.bytes, "no quorum for 'k'"));
+        for (int i = 0; i < N; i++)
+            ck_assert_ptr_nonnull(strstr(driver.err.bytes, address(i)));
+        ck_assert_int_ge(driver_count(driver.err.bytes, "refused"), 3);
+    }
+    ck_assert_int_eq(RUN(&driver, "show", "k"), 69);
+    ck_assert_int_eq(RUN(&driver, "acquire", "--json", "k"), 69);
+    expect_out("\"result\":\"no_quorum\"");
+    ck_assert_str_eq(driver.err.bytes, "");
+}
+END_TEST
+
+START_TEST(test_run_that_waits_through_an_outage_says_so)
+{
+    for (int i = 2; i < N; i++)
+        servers_kill(i);
+    START(&driver, "run", "k", "--", "sh", "-c", "exit 8");
+    driver_expect(&driver, "too few primaries answer");
+    servers_revive(2);
+    ck_assert_int_eq(driver_wait(&driver), 8);
+}
+END_TEST
+
+/* ---- show and JSON -------------------------------------------------------------- */
+
+START_TEST(test_show_tells_holder_and_time)
+{
+    char token[128];
+
+    ck_assert_int_eq(RUN(&driver, "show", "k"), 1);
+    expect_out("'k': free");
+    ck_assert_int_eq(RUN(&driver, "acquire", "k"), 0);
+    take_token(token);
+    ck_assert_int_eq(RUN(&driver, "show", "k"), 0);
+    expect_out("'k': held by ");
+    expect_out(" s left");
+    for (int i = 0; i < N; i++)
+        expect_out(address(i));
+    *strchr(token, ':') = '\0';
+    ck_assert_ptr_null(strstr(driver.out.bytes, token)); /* only its beginning */
+    ck_assert_int_eq(RUN(&driver, "show", "-q", "k"), 0);
+    ck_assert_str_eq(driver.out.bytes, "");
+    ck_assert_int_eq(RUN(&driver, "show", "--json", "k"), 0);
+    expect_out("{\"command\":\"show\",\"key\":\"k\",\"holder\":\"one\",\"status\":0,\"votes\":");
+    ck_assert_ptr_null(strstr(driver.out.bytes, token));
+}
+END_TEST
+
+START_TEST(test_json_is_one_line_with_the_documented_fields)
+{
+    char token[128];
+    const char *at;
+
+    ck_assert_int_eq(RUN(&driver, "acquire", "--json", "k"), 0);
+    ck_assert_int_eq(driver_count(driver.out.bytes, "\n"), 1);
+    expect_out("{\"command\":\"acquire\",\"key\":\"k\",\"result\":\"ok\",");
+    expect_out("\"ttl_ms\":10000,\"validity_ms\":");
+    expect_out("\"clock\":\"CLOCK_BOOTTIME\"");
+    expect_out("\"nodes\":[{\"address\":\"127.0.0.1:");
+    at = strstr(driver.out.bytes, "\"token\":\"") + strlen("\"token\":\"");
+    snprintf(token, sizeof token, "%.*s", (int)strcspn(at, "\""), at);
+    ck_assert_int_eq(RUN(&driver, "acquire", "--json", "k"), 75);
+    expect_out("\"result\":\"busy\",");
+    expect_out("\"status\":75,");
+    ck_assert_int_eq(RUN(&driver, "extend", "--json", "k", token), 0);
+    expect_out("{\"command\":\"extend\",\"key\":\"k\",\"result\":\"ok\",");
+    ck_assert_int_eq(RUN(&driver, "release", "--json", "k", token), 0);
+    expect_out("{\"command\":\"release\",\"key\":\"k\",\"result\":\"ok\",");
+    ck_assert_int_eq(RUN(&driver, "release", "--json", "k", token), 73);
+    expect_out("\"result\":\"expired\",");
+}
+END_TEST
+
+struct key_case {
+    const char *key, *json;
+};
+
+static const struct key_case keys[] = {
+    {"plain", "\"key\":\"plain\",\""},
+    {"a\"b\\c/d", "\"key\":\"a\\\"b\\\\c/d\",\""},
+    {"line\nbreak\ttab\x1b[31m\x7f", "\"key\":\"line\\u000abreak\\u0009tab\\u001b[31m\\u007f\",\""},
+    {"gr\xc3\xbc\xc3\x9f \xe2\x82\xac \xf0\x9f\x94\x92",
+     "\"key\":\"gr\xc3\xbc\xc3\x9f \xe2\x82\xac \xf0\x9f\x94\x92\",\""},
+    {"\xc2\x9bm", "\"key\":\"\\u009bm\",\""},
+    {"\xff\xfe", "\"key\":\"\\ufffd\\ufffd\",\"key_hex\":\"fffe\""},
+    {"a\xc3", "\"key\":\"a\\ufffd\",\"key_hex\":\"61c3\""},
+    {"\xc0\xaf", "\"key\":\"\\ufffd\\ufffd\",\"key_hex\":\"c0af\""},
+    {"\xed\xa0\x80", "\"key\":\"\\ufffd\\ufffd\\ufffd\",\"key_hex\":\"eda080\""},
+    {"\xf4\x90\x80\x80", "\"key\":\"\\ufffd\\ufffd\\ufffd\\ufffd\",\"key_hex\":\"f4908080\""},
+};
+
+START_TEST(test_keys_of_any_bytes)
+{
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        ck_assert_int_eq(RUN(&driver, "acquire", "--json", keys[i].key), 0);
+        expect_out(keys[i].json);
+        ck_assert_int_eq(driver_count(driver.out.bytes, "\n"), 1);
+        ck_assert_int_ge(count_keys(keys[i].key), 3);
+        ck_assert_int_eq(RUN(&driver, "show", keys[i].key), 0);
+        for (size_t j = 0; j < driver.out.length; j++) { /* nothing a terminal would obey */
+            unsigned char c = (unsigned char)driver.out.bytes[j];
+
+            ck_assert_int_eq(c == '\n' || (c >= 0x20 && c != 0x7f), 1);
+        }
+    }
+}
+END_TEST
+
+/* ---- passwords ----------------------------------------------------------------- */
+
+static void expect_secret_kept(void)
+{
+    ck_assert_ptr_null(strstr(driver.out.bytes, "Xyzzy"));
+    ck_assert_ptr_null(strstr(driver.err.bytes, "Xyzzy"));
+    ck_assert_ptr_null(strstr(driver.out.bytes, "plugh"));
+    ck_assert_ptr_null(strstr(driver.err.bytes, "plugh"));
+}
+
+/* Every command, talkative, with the password from wherever the words before say. */
+static void use_everything(const char *option, const char *value, int works)
+{
+    const char *const more = option ? option : "-v";
+    const char *const more_value = option ? value : "-v";
+    char token[256];
+    const char *at;
+
+    ck_assert_int_eq(RUN(&driver, "acquire", "-vv", "--json", more, more_value, "k"),
+                     works ? 0 : 69);
+    expect_secret_kept();
+    at = strstr(driver.out.bytes, "\"token\":\"");
+    snprintf(token, sizeof token, "%.*s", at ? (int)strcspn(at + 9, "\"") : 0, at ? at + 9 : "");
+    RUN(&driver, "show", "-vv", more, more_value, "k");
+    expect_secret_kept();
+    RUN(&driver, "extend", "-vv", more, more_value, "k", token);
+    expect_secret_kept();
+    RUN(&driver, "release", "-vv", "--json", more, more_value, "k", token);
+    expect_secret_kept();
+    RUN(&driver, "run", "-vvn", more, more_value, "k", "--", "true");
+    expect_secret_kept();
+    RUN(&driver, "run", "-vvn", "--json", more, more_value, "k", "--", "true");
+    expect_secret_kept();
+}
+
+START_TEST(test_password_from_the_environment)
+{
+    setenv("REDLOCK_PASSWORD", PASSWORD, 1);
+    use_everything(NULL, NULL, 1);
+}
+END_TEST
+
+START_TEST(test_password_from_a_file)
+{
+    char path[64];
+
+    setenv("REDLOCK_PASSWORD", "another", 1);
+    use_everything("--password-file", driver_file(PASSWORD "\nsecond line\n", path), 1);
+    unlink(path);
+}
+END_TEST
+
+START_TEST(test_wrong_password_is_not_told_either)
+{
+    setenv("REDLOCK_PASSWORD", PASSWORD "x", 1);
+    use_everything(NULL, NULL, 0);
+    ck_assert_int_eq(RUN(&driver, "acquire", "k"), 69);
+    ck_assert_ptr_nonnull(strstr(driver.err.bytes, "WRONGPASS"));
+}
+END_TEST
+
+/* What ps(1) shows of a process. */
+static void expect_hidden(pid_t pid)
+{
+    char path[64], text[4096];
+    FILE *file;
+    size_t length;
+
+    snprintf(path, sizeof path, "/proc/%ld/cmdline", (long)pid);
+    file = fopen(path, "re");
+    ck_assert_ptr_nonnull(file);
+    length = fread(text, 1, sizeof text - 1, file);
+    fclose(file);
+    for (size_t i = 0; i < length; i++)
+        text[i] = text[i] == '\0' ? ' ' : text[i];
+    text[length] = '\0';
+    ck_assert_ptr_nonnull(strstr(text, "--node"));
+    ck_assert_ptr_null(strstr(text, "Xyzzy"));
+    ck_assert_ptr_null(strstr(text, "default"));
+}
+
+START_TEST(test_password_in_an_argument_is_overwritten)
+{
+    char uris[3][128];
+
+    for (int i = 0; i < 3; i++)
+        snprintf(uris[i], sizeof uris[i], "redis://default:%s@%s", PASSWORD, address(i));
+    START(&driver, "run", "-vv", "--json", "--node", uris[0], "--node", uris[1], "k", "--node",
+          uris[2], "--", worker_program(), "--worker", worker_board_path(), "-");
+    worker_wait(board, 1);
+    expect_hidden(driver.pid);
+    expect_hidden(driver_child_of(driver.pid));
+    board->stop = 1 + 2;
+    ck_assert_int_eq(driver_wait(&driver), 2);
+    expect_secret_kept();
+}
+END_TEST
+
+START_TEST(test_mistakes_do_not_tell_the_password)
+{
+    const char *secret = "redis://user:" PASSWORD "@127.0.0.1:1";
+    char path[64];
+
+    ck_assert_int_eq(RUN(&driver, "show", "k", secret), 64);
+    expect_secret_kept();
+    ck_assert_int_eq(RUN(&driver, secret), 64);
+    expect_secret_kept();
+    ck_assert_int_eq(RUN(&driver, "acquire", "k", "--ttl", secret), 64);
+    expect_secret_kept();
+    ck_assert_int_eq(RUN(&driver, "acquire", "k", "--nod=redis://user:" PASSWORD "@h"), 64);
+    expect_secret_kept();
+    ck_assert_int_eq(RUN(&driver, "acquire", "k", "--json=redis://user:" PASSWORD "@h"), 64);
+    expect_secret_kept();
+    ck_assert_int_eq(RUN(&driver, "show", "k", "--node", "redis://user:" PASSWORD "@h:nonsense"),
+                     64);
+    expect_secret_kept();
+    ck_assert_int_eq(RUN(&driver, "show", "k", "--node", secret, "--node", secret), 78);
+    expect_secret_kept();
+    driver_file("redis://user:" PASSWORD "@h:nonsense", path);
+    ck_assert_int_eq(RUN(&driver, "show", "k", "--nodes-file", path), 64);
+    expect_secret_kept();
+    unlink(path);
+    setenv("REDLOCK_NODES", "redis://user:" PASSWORD "@h:nonsense", 1);
+    ck_assert_int_eq(RUN(&driver, "show", "k"), 64);
+    expect_secret_kept();
+}
+END_TEST
+
+static Suite *commands_suite(void)
+{
+    Suite *suite = suite_create("cli commands");
+    TCase *five = tcase_create("five primaries");
+    TCase *secret = tcase_create("password");
+
+    tcase_add_checked_fixture(five, set_up, tear_down);
+    tcase_set_timeout(five, 60);
+    tcase_add_test(five, test_token_of_acquire_extends_and_releases);
+    tcase_add_test(five, test_token_of_a_lost_lock_touches_nobody_else);
+    tcase_add_test(five, test_token_of_other_primaries_is_misconfigured);
+    tcase_add_test(five, test_extend_without_a_quorum_leaves_the_keys);
+    tcase_add_test(five, test_a_lock_nobody_gets_the_token_of_is_released);
+    tcase_add_test(five, test_acquire_waits_as_long_as_told);
+    tcase_add_test(five, test_signal_ends_a_waiting_acquire);
+    tcase_add_test(five, test_prefix_is_part_of_the_key);
+    tcase_add_test(five, test_two_of_five_killed_works);
+    tcase_add_test(five, test_three_of_five_killed_is_69_and_lists_each);
+    tcase_add_test(five, test_run_that_waits_through_an_outage_says_so);
+    tcase_add_test(five, test_show_tells_holder_and_time);
+    tcase_add_test(five, test_json_is_one_line_with_the_documented_fields);
+    tcase_add_test(five, test_keys_of_any_bytes);
+    suite_add_tcase(suite, five);
+    tcase_add_checked_fixture(secret, set_up_with_password, tear_down_with_password);
+    tcase_set_timeout(secret, 60);
+    tcase_add_test(secret, test_password_from_the_environment);
+    tcase_add_test(secret, test_password_from_a_file);
+    tcase_add_test(secret, test_wrong_password_is_not_told_either);
+    tcase_add_test(secret, test_password_in_an_argument_is_overwritten);
+    tcase_add_test(secret, test_mistakes_do_not_tell_the_password);
+    suite_add_tcase(suite, secret);
+    return suite;
+}
+
+int main(int argc, char **argv)
+{
+    return worker_main(argc, argv, REDLOCK_CLI_PATH, commands_suite);
+}

@@ -1,0 +1,390 @@
+/*
+ * See servers.h. A free port is one the kernel gave to a socket that was closed again; should
+ * somebody else be quicker, the server ends at once and the next port is tried. A server counts as
+ * started when it answers INFO with the process id we know, so that it's never somebody else's.
+ */
+#include "servers.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    PORT_TRIES = 20,
+    ANSWER_TRIES = 2000, /* ANSWER_PAUSE_MS apart: ten seconds */
+    ANSWER_PAUSE_MS = 5,
+    ARGUMENTS_MAX = 32,
+    REPLY_MAX = 256 * 1024
+};
+
+struct server {
+    pid_t pid; /* 0: not running */
+    int port;
+    char uri[64];
+};
+
+/* Endpoints without a server: the socket that keeps the port. */
+struct reserved {
+    int fd;
+    char uri[64];
+};
+
+static struct server servers[SERVERS_MAX];
+static const char *uris[SERVERS_MAX];
+static const char *const *more_arguments;
+static int count;
+static pid_t owner;
+static struct reserved black_hole = {.fd = -1}, refused = {.fd = -1};
+static char reply[REPLY_MAX];
+
+int64_t servers_now_ms(void)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* ---- sockets ------------------------------------------------------------ */
+
+static struct sockaddr_in loopback(int port)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((in_port_t)port)};
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    return address;
+}
+
+/* A socket bound to a port the kernel chose. */
+static int bind_anywhere(int *port)
+{
+    struct sockaddr_in address = loopback(0);
+    socklen_t len = sizeof address;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof address) != 0 ||
+        getsockname(fd, (struct sockaddr *)&address, &len) != 0)
+        ck_abort_msg("no loopback port");
+    *port = ntohs(address.sin_port);
+    return fd;
+}
+
+static const char *reserve(struct reserved *reserved, int listening)
+{
+    int port;
+
+    if (reserved->fd >= 0)
+        return reserved->uri;
+    reserved->fd = bind_anywhere(&port);
+    if (listening && listen(reserved->fd, 128) != 0)
+        ck_abort_msg("listen");
+    (void)snprintf(reserved->uri, sizeof reserved->uri, "redis://127.0.0.1:%d", port);
+    return reserved->uri;
+}
+
+const char *servers_black_hole(void)
+{
+    return reserve(&black_hole, 1);
+}
+
+const char *servers_refused(void)
+{
+    return reserve(&refused, 0);
+}
+
+/* ---- commands ----------------------------------------------------------- */
+
+static size_t encode(char *to, size_t size, const char *first, va_list rest)
+{
+    const char *arguments[ARGUMENTS_MAX];
+    size_t used;
+    int n = 0;
+
+    for (const char *argument = first; argument != NULL; argument = va_arg(rest, const char *)) {
+        ck_assert_int_lt(n, ARGUMENTS_MAX);
+        arguments[n++] = argument;
+    }
+    used = (size_t)snprintf(to, size, "*%d\r\n", n);
+    for (int i = 0; i < n; i++) {
+        used += (size_t)snprintf(to + used, size - used, "$%zu\r\n%s\r\n", strlen(arguments[i]),
+                                 arguments[i]);
+        ck_assert_uint_lt(used, size);
+    }
+    return used;
+}
+
+/* One reply, without its type; NULL: nil. */
+static const char *read_reply(FILE *from, char *to, size_t size)
+{
+    char line[1024];
+    long n;
+
+    if (fgets(line, sizeof line, from) == NULL)
+        return "-closed";
+    line[strcspn(line, "\r\n")] = '\0';
+    n = strtol(line + 1, NULL, 10);
+    if (line[0] == '$' && n >= 0) {
+        ck_assert_int_lt(n + 2, (long)size);
+        if (fread(to, 1, (size_t)n + 2, from) != (size_t)n + 2)
+            return "-closed";
+        to[n] = '\0';
+    } else if (line[0] == '*' && n >= 0) {
+        size_t used = 0;
+        to[0] = '\0';
+        for (long i = 0; i < n; i++) {
+            const char *element = read_reply(from, to + used, size - used - 2);
+            if (element == to + used)
+                used += strlen(to + used);
+            else
+                used +=
+                    (size_t)snprintf(to + used, size - used, "%s", element == NULL ? "" : element);
+            to[used++] = '\n';
+            to[used] = '\0';
+        }
+    } else if (line[0] == '$' || line[0] == '*') {
+        return NULL;
+    } else {
+        (void)snprintf(to, size, "%s", line[0] == '-' ? line : line + 1);
+    }
+    return to;
+}
+
+/* NULL in *text and false: no connection. */
+static int ask(int port, const char **text, const char *request, size_t len)
+{
+    struct sockaddr_in address = loopback(port);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    FILE *stream;
+
+    if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof address) != 0 ||
+        send(fd, request, len, MSG_NOSIGNAL) != (ssize_t)len) {
+        if (fd >= 0)
+            (void)close(fd);
+        return 0;
+    }
+    stream = fdopen(fd, "r");
+    if (stream == NULL)
+        ck_abort_msg("fdopen");
+    *text = read_reply(stream, reply, sizeof reply);
+    (void)fclose(stream);
+    return 1;
+}
+
+const char *servers_command(int i, const char *first, ...)
+{
+    static char request[64 * 1024];
+    const char *text = NULL;
+    va_list rest;
+    size_t len;
+
+    va_start(rest, first);
+    len = encode(request, sizeof request, first, rest);
+    va_end(rest);
+    if (!ask(servers[i].port, &text, request, len))
+        ck_abort_msg("server %d does not answer", i);
+    return text;
+}
+
+long servers_count(int i, const char *command)
+{
+    char wanted[64];
+    const char *stats = servers_command(i, "INFO", "commandstats", NULL), *at;
+
+    (void)snprintf(wanted, sizeof wanted, "cmdstat_%s:calls=", command);
+    at = strstr(stats, wanted);
+    return at == NULL ? 0 : strtol(at + strlen(wanted), NULL, 10);
+}
+
+int servers_with_key(const char *key)
+{
+    int with = 0;
+
+    for (int i = 0; i < count; i++)
+        if (servers[i].pid != 0)
+            with += strcmp(servers_command(i, "EXISTS", key, NULL), "1") == 0;
+    return with;
+}
+
+void servers_reset_counts(void)
+{
+    for (int i = 0; i < count; i++)
+        (void)servers_command(i, "CONFIG", "RESETSTAT", NULL);
+}
+
+/* ---- processes ---------------------------------------------------------- */
+
+static void run_server(int port, pid_t parent)
+{
+    char port_text[16];
+    char *arguments[ARGUMENTS_MAX] = {"redis-server", "--port",      port_text, "--bind",
+                                      "127.0.0.1",    "--save",      "",        "--appendonly",
+                                      "no",           "--daemonize", "no",      "--dir",
+                                      "/tmp",         "--logfile",   ""};
+    int n = 0, null = open("/dev/null", O_RDWR);
+    sigset_t none;
+
+    (void)snprintf(port_text, sizeof port_text, "%d", port);
+    while (arguments[n] != NULL)
+        n++;
+    for (int i = 0; more_arguments != NULL && more_arguments[i] != NULL; i++)
+        arguments[n++] = (char *)(uintptr_t)more_arguments[i];
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent)
+        _exit(126);
+    (void)sigemptyset(&none);
+    (void)sigprocmask(SIG_SETMASK, &none, NULL);
+    (void)setpgid(0, 0); /* a terminal's Ctrl-C is the test's business */
+    (void)dup2(null, 0);
+    (void)dup2(null, 1);
+    (void)dup2(null, 2);
+    (void)execvp(arguments[0], arguments);
+    _exit(127);
+}
+
+static int has_ended(struct server *server)
+{
+    if (waitpid(server->pid, NULL, WNOHANG) != server->pid)
+        return 0;
+    server->pid = 0;
+    return 1;
+}
+
+/* Until it answers that it is this very process; false if it ended. */
+static int wait_for_answer(struct server *server)
+{
+    static const char request[] = "INFO server\r\n";
+    char wanted[32];
+    const char *text = NULL;
+
+    (void)snprintf(wanted, sizeof wanted, "process_id:%ld\r\n", (long)server->pid);
+    for (int i = 0; i < ANSWER_TRIES; i++) {
+        if (has_ended(server))
+            return 0;
+        if (ask(server->port, &text, request, sizeof request - 1) && text != NULL &&
+            (strstr(text, wanted) != NULL || strncmp(text, "-NOAUTH", 7) == 0))
+            return 1;
+        (void)poll(NULL, 0, ANSWER_PAUSE_MS);
+    }
+    ck_abort_msg("redis-server on port %d does not answer", server->port);
+    return 0;
+}
+
+static int launch(struct server *server)
+{
+    pid_t parent = getpid();
+
+    server->pid = fork();
+    if (server->pid == 0)
+        run_server(server->port, parent);
+    if (server->pid < 0)
+        ck_abort_msg("fork");
+    return wait_for_answer(server);
+}
+
+static void launch_anywhere(struct server *server)
+{
+    for (int i = 0; i < PORT_TRIES; i++) {
+        (void)close(bind_anywhere(&server->port));
+        (void)snprintf(server->uri, sizeof server->uri, "redis://127.0.0.1:%d", server->port);
+        if (launch(server))
+            return;
+    }
+    ck_abort_msg("redis-server does not start; is it installed?");
+}
+
+void servers_start_with(int n, const char *const *arguments)
+{
+    static int registered;
+
+    servers_stop();
+    ck_assert_int_le(n, SERVERS_MAX);
+    if (!registered++)
+        (void)atexit(servers_stop);
+    more_arguments = arguments;
+    owner = getpid();
+    for (count = 0; count < n; count++) {
+        launch_anywhere(&servers[count]);
+        uris[count] = servers[count].uri;
+    }
+}
+
+void servers_start(int n)
+{
+    servers_start_with(n, NULL);
+}
+
+static void release_port(struct reserved *reserved)
+{
+    if (reserved->fd >= 0)
+        (void)close(reserved->fd);
+    reserved->fd = -1;
+}
+
+void servers_stop(void)
+{
+    if (owner != getpid()) /* a forked child's exit is not the end of the test */
+        return;
+    for (int i = 0; i < count; i++)
+        servers_kill(i);
+    count = 0;
+    release_port(&black_hole);
+    release_port(&refused);
+}
+
+void servers_kill(int i)
+{
+    struct server *server = &servers[i];
+
+    if (server->pid == 0)
+        return;
+    (void)kill(server->pid, SIGKILL);
+    (void)waitpid(server->pid, NULL, 0);
+    server->pid = 0;
+}
+
+void servers_revive(int i)
+{
+    ck_assert_int_eq(servers[i].pid, 0);
+    for (int try = 0; try < PORT_TRIES; try++) {
+        if (launch(&servers[i]))
+            return;
+        (void)poll(NULL, 0, ANSWER_PAUSE_MS); /* somebody has the port for a moment */
+    }
+    ck_abort_msg("redis-server does not come back on port %d", servers[i].port);
+}
+
+void servers_freeze(int i)
+{
+    int status;
+
+    ck_assert_int_eq(kill(servers[i].pid, SIGSTOP), 0);
+    ck_assert_int_eq(waitpid(servers[i].pid, &status, WUNTRACED), servers[i].pid);
+    ck_assert(WIFSTOPPED(status));
+}
+
+void servers_thaw(int i)
+{
+    ck_assert_int_eq(kill(servers[i].pid, SIGCONT), 0);
+}
+
+int servers_port(int i)
+{
+    return servers[i].port;
+}
+
+const char *servers_uri(int i)
+{
+    return servers[i].uri;
+}
+
+const char *const *servers_uris(void)
+{
+    return uris;
+}

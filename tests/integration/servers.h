@@ -1,0 +1,64 @@
+/*
+ * Real redis-server processes for tests, each on a free loopback port, with nothing on disk.
+ *
+ * One set per process. Everything fails the running test (ck_abort) that can't be done, so
+ * callers check nothing. The processes die with the process that started them, whatever ends it.
+ */
+#ifndef SERVERS_H
+#define SERVERS_H
+
+#include <check.h>
+#include <poll.h>
+#include <stdint.h>
+
+enum { SERVERS_MAX = 16 };
+
+/* Waits until the condition holds; fails the test if that takes longer than ten seconds. */
+#define AWAIT(condition)                                                                           \
+    do {                                                                                           \
+        int64_t give_up_ms_ = servers_now_ms() + 10000;                                            \
+        while (!(condition)) {                                                                     \
+            ck_assert_msg(servers_now_ms() < give_up_ms_, "never: %s", #condition);                \
+            (void)poll(NULL, 0, 1);                                                                \
+        }                                                                                          \
+    } while (0)
+
+/* A clock for such bounds. */
+int64_t servers_now_ms(void);
+
+/* Starts n servers and waits until each answers. */
+void servers_start(int n);
+/* The same, with more arguments for each redis-server; NULL ends them. */
+void servers_start_with(int n, const char *const *arguments);
+/* Ends them all. Also when they are frozen or dead, or when there are none. */
+void servers_stop(void);
+
+int servers_port(int i);
+const char *servers_uri(int i);        /* redis://127.0.0.1:port */
+const char *const *servers_uris(void); /* all of them, in order */
+
+void servers_kill(int i);   /* at once, without a goodbye */
+void servers_revive(int i); /* on the same port, empty; waits until it answers */
+void servers_freeze(int i); /* its connections stay, it does nothing */
+void servers_thaw(int i);
+
+/*
+ * Sends one command (arguments up to NULL) on a connection of its own and gives the reply as
+ * text: a status, a number, a value; NULL for nil; "-..." for an error; the elements of an array
+ * one a line. Valid until the next call.
+ */
+__attribute__((sentinel)) const char *servers_command(int i, const char *first, ...);
+
+/* How often the server was asked `command` (lower case) since it started or since
+ * servers_reset_counts(). */
+long servers_count(int i, const char *command);
+void servers_reset_counts(void);
+
+/* How many of the running servers have the key. */
+int servers_with_key(const char *key);
+
+/* Endpoints where nobody answers, until servers_stop(). */
+const char *servers_black_hole(void); /* accepts connections, then is silent */
+const char *servers_refused(void);    /* refuses connections */
+
+#endif

@@ -1,0 +1,110 @@
+/*
+ * A model primary: what Redis does with the few commands this library sends, executed
+ * from their real bytes, with a wall clock of its own.
+ *
+ * Expiry is by that clock, in whole milliseconds, as in Redis: a key set with PX t at
+ * wall instant u dies at ms floor(u / 1 ms) + t. Up to 7.4 it is readable throughout that
+ * millisecond; from 8.0 on the active cycle may delete it when that millisecond begins, up
+ * to 1 ms before t is over: `early`.
+ */
+#ifndef SIM_SERVER_H
+#define SIM_SERVER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    SIM_MAX_ARGS = 16,
+    SIM_MAX_ENTRIES = 256
+};
+
+enum sim_command {
+    SIM_AUTH,
+    SIM_SELECT,
+    SIM_SETNAME,
+    SIM_PING,
+    SIM_SET,
+    SIM_GET,
+    SIM_PTTL,
+    SIM_DEL,
+    SIM_EXTEND,
+    SIM_RELEASE,
+    SIM_FLUSHALL,
+    SIM_UNKNOWN,
+    SIM_COMMANDS,
+    SIM_ANY = SIM_COMMANDS
+};
+
+struct sim_args {
+    size_t count;
+    const char *data[SIM_MAX_ARGS];
+    size_t len[SIM_MAX_ARGS];
+};
+
+/* Bytes of the first whole command in data; 0: not whole yet; SIZE_MAX: no command. */
+size_t sim_parse(const char *data, size_t len, struct sim_args *args);
+enum sim_command sim_classify(const struct sim_args *args);
+
+struct sim_entry {
+    char *key, *value; /* value: NUL-terminated; keys are binary */
+    size_t key_len;
+    uint32_t database;
+    int64_t when_ms; /* on the wall clock; INT64_MAX: no ttl */
+    int64_t written_ns;
+    bool other_type; /* a list: GET says WRONGTYPE */
+    bool planted;    /* by the test, not by a client */
+    bool late;       /* by a connection its client had given up */
+    bool refused;    /* a removal of it got an error reply */
+};
+
+struct sim_server {
+    int64_t wall_ns; /* of the clock at instant 0 */
+    int64_t rate_ppm;
+    bool early;
+    bool frozen, down;
+    const char *password;            /* NULL: none */
+    const char *error[SIM_COMMANDS]; /* "-MISCONF ..." without the dash; NULL: none */
+    uint64_t count[SIM_COMMANDS];    /* executed, refused ones included */
+    uint64_t commands;
+    int64_t last_extend; /* what it said to the newest one */
+    const char *foul;    /* a command no client of ours may send; NULL: none */
+    size_t entry_count;
+    struct sim_entry entries[SIM_MAX_ENTRIES];
+};
+
+/* One connection, as the server sees it. */
+struct sim_peer {
+    bool authenticated;
+    bool late;
+    uint32_t database;
+};
+
+struct sim_reply {
+    size_t len;
+    char data[512];
+};
+
+void sim_server_init(struct sim_server *server);
+void sim_server_destroy(struct sim_server *server);
+
+int64_t sim_server_wall_ms(const struct sim_server *server, int64_t now_ns);
+void sim_server_step(struct sim_server *server, int64_t step_ns);
+/* From now on; the clock doesn't jump. */
+void sim_server_rate(struct sim_server *server, int64_t ppm, int64_t now_ns);
+
+void sim_server_execute(struct sim_server *server, struct sim_peer *peer,
+                        const struct sim_args *args, int64_t now_ns, struct sim_reply *reply);
+
+/* NULL: no such key at that instant. */
+struct sim_entry *sim_server_find(struct sim_server *server, uint32_t database, const char *key,
+                                  size_t key_len, int64_t now_ns);
+struct sim_entry *sim_server_plant(struct sim_server *server, const char *key, const char *value,
+                                   int64_t ttl_ms, int64_t now_ns);
+bool sim_server_vanish(struct sim_server *server, const char *key);
+void sim_server_flush(struct sim_server *server);
+
+/* T + T * ppm / 10^6, without overflow. */
+int64_t sim_scale(int64_t duration_ns, int64_t ppm);
+
+#endif

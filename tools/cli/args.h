@@ -1,0 +1,46 @@
+/* The command line, checked. */
+#ifndef CLI_ARGS_H
+#define CLI_ARGS_H
+
+#include <stdint.h>
+
+#include "nodes.h"
+
+enum cli_command {
+    COMMAND_NONE = 0, /* a bit each: options say where they belong */
+    COMMAND_RUN = 1,
+    COMMAND_ACQUIRE = 2,
+    COMMAND_EXTEND = 4,
+    COMMAND_RELEASE = 8,
+    COMMAND_SHOW = 16,
+    COMMAND_ALL = 31
+};
+
+/* Points into argv and the environment; owns only `nodes`. */
+struct cli_args {
+    enum cli_command command;
+    const char *name; /* the command's word */
+    const char *key;
+    const char *token; /* extend, release */
+    char **argv;       /* run: the command and its arguments, NULL at the end */
+
+    struct nodes nodes;
+    const char *nodes_file, *password_file, *prefix;
+    const char *unused_text; /* options of later versions, which are refused */
+    int64_t unused_value;
+
+    int64_t ttl_ms, wait_ms, max_ttl_ms, node_timeout_ms, connect_timeout_ms;
+    int64_t grace_ms, max_hold_ms;
+    int64_t quorum, drift_ppm;
+    int64_t busy_status; /* -E */
+    int64_t json, quiet, verbose, help, version;
+};
+
+/*
+ * Reads argv, the environment and the files named there. Returns CLI_CONTINUE with *args filled in,
+ * or an exit status: everything is said already. args_clear() in either case.
+ */
+int args_parse(int argc, char **argv, struct cli_args *args);
+void args_clear(struct cli_args *args);
+
+#endif

@@ -1,0 +1,341 @@
+/*
+ * acquire, extend, release, show: one question to the primaries, one answer on standard output.
+ *
+ * A token is worth nothing to anybody if it cannot be printed, so acquire gives the lock back when
+ * its output is closed or full, instead of leaving it locked for a ttl. With --json every command
+ * prints exactly one object, whatever the result; without it, acquire and extend print the token
+ * and nothing else.
+ */
+#include "commands.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "duration.h"
+#include "report.h"
+#include "signals.h"
+#include "status.h"
+
+#define OWNER_SHOWN 8 /* characters: enough to compare, too few to release with */
+
+/* What an object says about a lock that was got. */
+struct grant {
+    char token[REDLOCK_TOKEN_LEN];
+    int64_t validity_ms;
+    int64_t deadline_ns;
+};
+
+static int print_object(const struct session *session, int rc, int status,
+                        const struct grant *grant)
+{
+    struct json json;
+
+    json_begin(&json);
+    json_text(&json, "command", session->args->name);
+    report_json_key(&json, session);
+    json_text(&json, "result", report_result_name(rc));
+    json_text(&json, "text", redlock_strerror(rc));
+    json_integer(&json, "status", status);
+    if (grant) {
+        json_text(&json, "token", grant->token);
+        json_integer(&json, "ttl_ms", session->args->ttl_ms);
+        json_integer(&json, "validity_ms", grant->validity_ms);
+        json_integer(&json, "deadline_ns", grant->deadline_ns);
+        json_text(&json, "clock", clock_name());
+    }
+    report_json_nodes(&json, session->results, session->node_count);
+    return json_end(&json, STDOUT_FILENO);
+}
+
+static int print_grant(const struct session *session, const struct grant *grant)
+{
+    char line[REDLOCK_TOKEN_LEN + 1];
+    int length;
+
+    if (session->args->json)
+        return print_object(session, REDLOCK_OK, CLI_OK, grant);
+    length = snprintf(line, sizeof line, "%s\n", grant->token);
+    return text_write(STDOUT_FILENO, line, (size_t)length);
+}
+
+/* Says a failure where it belongs. Returns its exit status. */
+static int fail(const struct session *session, int rc)
+{
+    int status = session_status(session, rc);
+
+    if (session->args->json)
+        print_object(session, rc, status, NULL);
+    else
+        report_failure(session, rc);
+    return status;
+}
+
+static int read_grant(const redlock_lock *lock, struct grant *grant)
+{
+    grant->validity_ms = redlock_remaining_ms(lock);
+    grant->deadline_ns = redlock_deadline_ns(lock);
+    return redlock_token(lock, grant->token, sizeof grant->token);
+}
+
+static void say_grant(const struct session *session, const char *what, const struct grant *grant)
+{
+    char key[TEXT_QUOTED_LEN], left[DURATION_TEXT_LEN];
+
+    report_detail(session->args, "%s %s, valid for %s",
+                  text_quote(session->args->key, session->key_len, key), what,
+                  duration_text(grant->validity_ms, left));
+    report_votes(session);
+}
+
+/* ---- acquire ------------------------------------------------------------- */
+
+static int hand_out(struct session *session, redlock_lock *lock)
+{
+    struct grant grant;
+    int rc = read_grant(lock, &grant);
+
+    if (rc != REDLOCK_OK) {
+        redlock_release(lock);
+        return fail(session, rc);
+    }
+    if (print_grant(session, &grant) != 0) {
+        redlock_release(lock);
+        report_say(session->args, "the token cannot be written: the lock is released again");
+        return CLI_INTERNAL;
+    }
+    say_grant(session, "acquired", &grant);
+    rc = redlock_detach(lock, grant.token, sizeof grant.token);
+    if (rc != REDLOCK_OK) {
+        report_detail(session->args, "the lock ended meanwhile: %s", redlock_strerror(rc));
+        redlock_release(lock);
+    }
+    return session_status(session, rc);
+}
+
+int command_acquire(const struct cli_args *args)
+{
+    struct session session;
+    struct signals signals;
+    struct notes notes;
+    redlock_lock_options options;
+    redlock_lock *lock = NULL;
+    int number = 0, rc, status;
+
+    if (notes_open(&notes) != 0) {
+        report_say(args, "out of descriptors");
+        return CLI_INTERNAL;
+    }
+    signals_save(&signals);
+    signals_catch(&signals, &notes);
+    status = session_open(&session, args);
+    if (status != CLI_CONTINUE)
+        goto out;
+    session_lock_options(&session, &options);
+    rc = session_acquire(&session, &options, &notes, &lock, &number);
+    if (number != 0) {
+        if (rc == REDLOCK_OK)
+            redlock_release(lock);
+        status = CLI_SIGNAL_BASE + number;
+    } else if (rc == REDLOCK_OK) {
+        status = hand_out(&session, lock);
+    } else {
+        status = fail(&session, rc);
+    }
+out:
+    session_close(&session);
+    notes_close(&notes);
+    return status;
+}
+
+/* ---- extend, release ----------------------------------------------------- */
+
+static int adopt(struct session *session, redlock_lock **lock)
+{
+    const struct cli_args *args = session->args;
+    redlock_lock_options options;
+
+    session_lock_options(session, &options);
+    return redlock_adopt(session->client, args->key, session->key_len, args->token, &options, lock);
+}
+
+/* A lock that is gone is cleaned up. One that the primaries did not answer for keeps its keys and
+ * its ttl, and there is no call that frees its handle without removing them: this process ends now
+ * anyway. */
+static int fail_extend(const struct session *session, redlock_lock *lock, int rc)
+{
+    static redlock_lock *volatile left_alone;
+    int status = fail(session, rc);
+
+    if (rc == REDLOCK_EXPIRED || rc == REDLOCK_LOST)
+        redlock_release(lock);
+    else
+        left_alone = lock;
+    (void)left_alone;
+    return status;
+}
+
+static int extend(struct session *session)
+{
+    struct grant grant;
+    redlock_lock *lock;
+    int rc = adopt(session, &lock);
+    int status = CLI_OK;
+
+    if (rc != REDLOCK_OK)
+        return fail(session, rc);
+    rc = redlock_extend(lock, session->args->ttl_ms);
+    if (rc == REDLOCK_OK)
+        rc = read_grant(lock, &grant);
+    if (rc != REDLOCK_OK)
+        return fail_extend(session, lock, rc);
+    if (print_grant(session, &grant) != 0) {
+        report_say(session->args, "the token cannot be written");
+        status = CLI_INTERNAL;
+    }
+    say_grant(session, "extended", &grant);
+    rc = redlock_detach(lock, grant.token, sizeof grant.token);
+    return rc == REDLOCK_OK ? status : fail_extend(session, lock, rc);
+}
+
+int command_extend(const struct cli_args *args)
+{
+    struct session session;
+    int status = session_open(&session, args);
+
+    if (status == CLI_CONTINUE)
+        status = extend(&session);
+    session_close(&session);
+    return status;
+}
+
+int command_release(const struct cli_args *args)
+{
+    struct session session;
+    redlock_lock *lock;
+    int status = session_open(&session, args);
+    int rc;
+
+    if (status == CLI_CONTINUE) {
+        rc = adopt(&session, &lock);
+        if (rc == REDLOCK_OK)
+            rc = redlock_release(lock);
+        status = session_status(&session, rc);
+        if (rc != REDLOCK_OK)
+            status = fail(&session, rc);
+        else if (args->json && print_object(&session, rc, status, NULL) != 0)
+            status = CLI_INTERNAL;
+        if (rc == REDLOCK_OK)
+            report_votes(&session);
+    }
+    session_close(&session);
+    return status;
+}
+
+/* ---- show ---------------------------------------------------------------- */
+
+static const char *const holder_names[] = {"unknown", "none", "one"};
+static const int holder_statuses[] = {CLI_NO_QUORUM, CLI_FREE, CLI_OK};
+
+static void show_node(const redlock_node_inspection *node)
+{
+    char left[DURATION_TEXT_LEN], text[TEXT_QUOTED_LEN];
+
+    printf("  %s: ", node->result.address);
+    if (node->result.vote == REDLOCK_VOTE_FOREIGN && node->remaining_ms >= 0)
+        printf("held, %.*s..., %s left\n", OWNER_SHOWN, node->owner,
+               duration_text(node->remaining_ms, left));
+    else if (node->result.vote == REDLOCK_VOTE_FOREIGN)
+        printf("held, %.*s..., without an end\n", OWNER_SHOWN, node->owner);
+    else if (node->result.text[0] != '\0')
+        printf("%s, %s\n", redlock_vote_name(node->result.vote),
+               text_quote(node->result.text, strlen(node->result.text), text));
+    else
+        printf("%s\n", redlock_vote_name(node->result.vote));
+}
+
+static void show_text(const struct session *session, const redlock_inspection *found,
+                      const redlock_node_inspection *nodes)
+{
+    char key[TEXT_QUOTED_LEN], left[DURATION_TEXT_LEN];
+
+    text_quote(session->args->key, session->key_len, key);
+    if (found->holder == REDLOCK_HOLDER_UNKNOWN)
+        printf("%s: unknown, too few primaries answer\n", key);
+    else if (found->holder == REDLOCK_HOLDER_NONE)
+        printf("%s: free\n", key);
+    else if (found->remaining_ms >= 0)
+        printf("%s: held by %.*s... on %u of %zu, %s left\n", key, OWNER_SHOWN, found->owner,
+               (unsigned)found->votes, session->node_count,
+               duration_text(found->remaining_ms, left));
+    else
+        printf("%s: held by %.*s... on %u of %zu, without an end\n", key, OWNER_SHOWN, found->owner,
+               (unsigned)found->votes, session->node_count);
+    for (size_t i = 0; i < session->node_count; i++)
+        show_node(&nodes[i]);
+}
+
+static void show_owner(struct json *json, const char *owner, int64_t remaining_ms)
+{
+    char cut[OWNER_SHOWN + 1];
+
+    snprintf(cut, sizeof cut, "%.*s", OWNER_SHOWN, owner);
+    json_text(json, "owner", cut);
+    json_integer(json, "remaining_ms", remaining_ms);
+}
+
+static void show_object(const struct session *session, const redlock_inspection *found,
+                        const redlock_node_inspection *nodes)
+{
+    struct json json;
+
+    json_begin(&json);
+    json_text(&json, "command", session->args->name);
+    report_json_key(&json, session);
+    json_text(&json, "holder", holder_names[found->holder]);
+    json_integer(&json, "status", holder_statuses[found->holder]);
+    json_integer(&json, "votes", found->votes);
+    if (found->holder == REDLOCK_HOLDER_ONE)
+        show_owner(&json, found->owner, found->remaining_ms);
+    json_begin_array(&json, "nodes");
+    for (size_t i = 0; i < session->node_count; i++) {
+        json_begin_object(&json);
+        json_text(&json, "address", nodes[i].result.address);
+        json_text(&json, "vote", redlock_vote_name(nodes[i].result.vote));
+        if (nodes[i].result.vote == REDLOCK_VOTE_FOREIGN)
+            show_owner(&json, nodes[i].owner, nodes[i].remaining_ms);
+        json_text(&json, "text", nodes[i].result.text);
+        json_end_object(&json);
+    }
+    json_end_array(&json);
+    json_end(&json, STDOUT_FILENO);
+}
+
+int command_show(const struct cli_args *args)
+{
+    struct session session;
+    redlock_inspection found;
+    redlock_node_inspection nodes[REDLOCK_MAX_NODES];
+    int status = session_open(&session, args);
+    int rc;
+
+    if (status == CLI_CONTINUE) {
+        memset(&found, 0, sizeof found);
+        memset(nodes, 0, sizeof nodes);
+        rc = redlock_inspect(session.client, args->key, session.key_len, &found, nodes,
+                             session.node_count);
+        if (rc != REDLOCK_OK) {
+            status = fail(&session, rc);
+        } else {
+            status = holder_statuses[found.holder];
+            if (args->json)
+                show_object(&session, &found, nodes);
+            else if (!args->quiet)
+                show_text(&session, &found, nodes);
+        }
+    }
+    session_close(&session);
+    return status;
+}

@@ -1,0 +1,186 @@
+/*
+ * Everything a command has started.
+ *
+ * A process group is signalled by one call, and nothing that is forked meanwhile escapes. But
+ * processes leave it: timeout(1) and every interactive shell put what they run into groups of its
+ * own, daemons into sessions. A lease that has ended must have ended for them too. On Linux a
+ * process can be made the one to which its descendants' orphans fall, so they stay reachable
+ * through /proc by their parents' numbers, whatever groups they are in. A pass may miss what is
+ * forked during it: callers that kill repeat it until a pass finds none alive.
+ *
+ * Elsewhere, or without /proc, there is the group only.
+ */
+#include "family.h"
+
+#include <signal.h>
+
+#ifdef __linux__
+
+#include <ctype.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define STAT_LEN 512
+
+struct process {
+    pid_t pid, parent, group;
+    char state;
+    char ours;
+};
+
+struct processes {
+    struct process *list;
+    size_t count, room;
+};
+
+void family_adopt(void)
+{
+    /* Whoever adopts must reap, and finds whom to reap in /proc. */
+    if (access("/proc/self/stat", R_OK) == 0)
+        prctl(PR_SET_CHILD_SUBREAPER, 1UL, 0UL, 0UL, 0UL);
+}
+
+/* The second field of stat, a name in parentheses, may itself hold blanks and parentheses. */
+static int read_stat(int proc, const char *name, struct process *process)
+{
+    char path[32], text[STAT_LEN], *fields;
+    long parent, group;
+    ssize_t length;
+    int fd;
+
+    snprintf(path, sizeof path, "%.20s/stat", name);
+    fd = openat(proc, path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return -1;
+    length = read(fd, text, sizeof text - 1);
+    close(fd);
+    if (length <= 0)
+        return -1;
+    text[length] = '\0';
+    fields = strrchr(text, ')');
+    if (!fields || sscanf(fields, ") %c %ld %ld", &process->state, &parent, &group) != 3)
+        return -1;
+    process->pid = (pid_t)strtol(name, NULL, 10);
+    process->parent = (pid_t)parent;
+    process->group = (pid_t)group;
+    process->ours = 0;
+    return 0;
+}
+
+static int append(struct processes *all, const struct process *process)
+{
+    if (all->count == all->room) {
+        size_t room = all->room ? all->room * 2 : 256;
+        struct process *list = realloc(all->list, room * sizeof *list);
+
+        if (!list)
+            return -1;
+        all->list = list;
+        all->room = room;
+    }
+    all->list[all->count++] = *process;
+    return 0;
+}
+
+static int compare(const void *a, const void *b)
+{
+    pid_t left = ((const struct process *)a)->pid, right = ((const struct process *)b)->pid;
+
+    return (left > right) - (left < right);
+}
+
+/* Returns 0, or -1 if the system does not show its processes. The list is to be freed in either
+ * case. */
+static int read_all(struct processes *all)
+{
+    DIR *proc = opendir("/proc");
+    struct dirent *entry;
+    struct process process;
+    int rc = 0;
+
+    if (!proc)
+        return -1;
+    while (rc == 0 && (entry = readdir(proc)))
+        if (isdigit((unsigned char)entry->d_name[0]) &&
+            read_stat(dirfd(proc), entry->d_name, &process) == 0)
+            rc = append(all, &process);
+    closedir(proc);
+    if (all->count > 0)
+        qsort(all->list, all->count, sizeof *all->list, compare);
+    return all->count > 0 ? rc : -1;
+}
+
+static int is_ours(const struct processes *all, pid_t pid)
+{
+    struct process key = {.pid = pid};
+    const struct process *found = bsearch(&key, all->list, all->count, sizeof *all->list, compare);
+
+    return found && found->ours;
+}
+
+/* Children may have lower numbers than their parents: repeated until nothing is added. */
+static void mark_descendants(const struct processes *all, pid_t root)
+{
+    int more = 1;
+
+    while (more) {
+        more = 0;
+        for (size_t i = 0; i < all->count; i++) {
+            struct process *process = &all->list[i];
+
+            if (!process->ours && (process->parent == root || is_ours(all, process->parent)))
+                process->ours = 1, more = 1;
+        }
+    }
+}
+
+int family_signal(pid_t leader, int number)
+{
+    struct processes all = {NULL, 0, 0};
+    int living = FAMILY_UNKNOWN;
+
+    if (number != 0 && leader > 0)
+        kill(-leader, number);
+    if (read_all(&all) != 0)
+        goto out;
+    mark_descendants(&all, getpid());
+    living = 0;
+    for (size_t i = 0; i < all.count; i++) {
+        const struct process *process = &all.list[i];
+        int dead = process->state == 'Z' || process->state == 'X';
+
+        if (!process->ours)
+            continue;
+        if (dead && process->parent == getpid() && process->pid != leader)
+            waitpid(process->pid, NULL, WNOHANG);
+        if (dead)
+            continue;
+        living++;
+        if (number != 0 && process->group != leader)
+            kill(process->pid, number);
+    }
+out:
+    free(all.list);
+    return living;
+}
+
+#else
+
+void family_adopt(void)
+{
+}
+
+int family_signal(pid_t leader, int number)
+{
+    if (number != 0 && leader > 0)
+        kill(-leader, number);
+    return FAMILY_UNKNOWN;
+}
+
+#endif

@@ -1,0 +1,130 @@
+/*
+ * The pages of --help: one general, one a command. Each has what redlock(1) says in short and
+ * examples to copy. Options that several commands share are one text, so that they cannot differ.
+ */
+#include "help.h"
+
+static const char general_page[] =
+    "Usage: redlock COMMAND [OPTION...] KEY ...\n"
+    "Locks with a time limit, held on a majority of independent Redis or Valkey primaries.\n"
+    "\n"
+    "  redlock run KEY -- CMD [ARG...]  hold the lock while a command runs\n"
+    "  redlock acquire KEY              take the lock, print its token, leave it to its ttl\n"
+    "  redlock extend KEY TOKEN         give it a new ttl\n"
+    "  redlock release KEY TOKEN        give it back\n"
+    "  redlock show KEY                 say who holds it, and for how long\n"
+    "\n"
+    "  redlock COMMAND --help           options and examples of a command\n"
+    "  redlock --version                the library's version\n"
+    "\n"
+    "Which primaries, all of them, in one of these ways:\n"
+    "  export REDLOCK_NODES=\"redis://10.0.0.1 redis://10.0.0.2 redis://10.0.0.3\"\n"
+    "  --node URI (once for each)       --nodes-file FILE (one a line)\n"
+    "\n"
+    "Exit status: run gives its command's, 128+n for a signal. Otherwise 0 done, 64 usage,\n"
+    "69 no quorum, 70 internal, 73 lease expired or lost, 75 held by somebody else (-E changes\n"
+    "it), 78 primaries misconfigured, 126 and 127 as in the shell. show: 0 held, 1 free,\n"
+    "69 unknown.\n";
+
+static const char run_page[] =
+    "Usage: redlock run [OPTION...] KEY [--] CMD [ARG...]\n"
+    "Runs CMD while the lock KEY is held. Waits for the lock, renews it, gives it back when CMD\n"
+    "has ended. Where it cannot be kept, CMD and what it started are ended before it runs out.\n"
+    "\n"
+    "  redlock run nightly-report -- ./report.sh\n"
+    "  redlock run -n -E 0 cleanup -- ./cleanup.sh    nothing to do if another host does it\n"
+    "  redlock run --ttl 30s --max-hold 1h import -- ./import --all\n"
+    "  redlock run maintenance -- bash                a shell that holds the lock\n"
+    "\n"
+    "  -w, --wait DUR          wait at most DUR for the lock; forever is the default\n"
+    "  -n, --nonblock          the same as --wait 0: one attempt\n"
+    "  -E, --conflict-exit-code N   exit status if it is held by somebody else: 75\n"
+    "      --ttl DUR           how long the primaries keep it without renewal: 10s\n"
+    "      --grace DUR         TERM comes this long before the lease ends: a fifth of the ttl\n"
+    "      --max-hold DUR      end CMD when the lock was held this long\n";
+
+static const char acquire_page[] =
+    "Usage: redlock acquire [OPTION...] KEY\n"
+    "Takes the lock KEY and prints its token. Nothing renews it: it ends with its ttl, unless\n"
+    "extend or release is given the token before.\n"
+    "\n"
+    "  token=$(redlock acquire --ttl 30s deploy) || exit\n"
+    "  ...\n"
+    "  redlock release deploy \"$token\"\n"
+    "\n"
+    "  -w, --wait DUR          wait at most DUR for the lock, or forever: 0, one attempt\n"
+    "  -n, --nonblock          the same as --wait 0\n"
+    "  -E, --conflict-exit-code N   exit status if it is held by somebody else: 75\n"
+    "      --ttl DUR           how long the primaries keep it: 10s\n";
+
+static const char extend_page[] =
+    "Usage: redlock extend [OPTION...] KEY TOKEN\n"
+    "Gives the lock a new ttl, from now on, and prints its token: use that one from then on.\n"
+    "A lock that ran out is not taken back.\n"
+    "\n"
+    "  token=$(redlock extend --ttl 30s deploy \"$token\") || exit\n"
+    "\n"
+    "      --ttl DUR           how long the primaries keep it from now on: 10s\n";
+
+static const char release_page[] = "Usage: redlock release [OPTION...] KEY TOKEN\n"
+                                   "Gives the lock back. Another owner's lock is never touched.\n"
+                                   "\n"
+                                   "  redlock release deploy \"$token\"\n"
+                                   "\n";
+
+static const char show_page[] =
+    "Usage: redlock show [OPTION...] KEY\n"
+    "Says who holds the lock KEY, on which primaries, and for how long still. Exit status:\n"
+    "0 held, 1 free, 69 too few primaries answered.\n"
+    "\n"
+    "  redlock show deploy\n"
+    "  while redlock show -q deploy; do sleep 1; done\n"
+    "\n";
+
+static const char common_page[] =
+    "      --node URI          a primary, once for each: "
+    "redis://[user[:password]@]host[:port][/db],\n"
+    "                          unix:///path[?db=n]; IPv6 in brackets\n"
+    "      --nodes-file FILE   one URI a line, # begins a comment\n"
+    "      --password-file FILE   its first line logs in where a URI has no password\n"
+    "      --prefix TEXT       put before KEY on the primaries\n"
+    "      --quorum N          more than a majority must agree\n"
+    "      --node-timeout DUR  for one answer: a twentieth of the ttl, 20ms to 500ms\n"
+    "      --connect-timeout DUR   for name, connection and greeting: 1s\n"
+    "      --drift-ppm N       allowance for clocks that run at different rates: 10000\n"
+    "      --max-ttl DUR       refuse a longer ttl: 1m\n"
+    "      --json              one JSON object a line (run: on standard error)\n"
+    "  -q, --quiet             say nothing; -v, --verbose: say more, twice: everything\n"
+    "  -h, --help              -V, --version\n"
+    "\n"
+    "DUR is a number and ms, s, m or h: 500ms, 1.5s. REDLOCK_NODES and REDLOCK_PASSWORD are\n"
+    "used where no option says otherwise.\n";
+
+void help_print(FILE *stream, enum cli_command command)
+{
+    const char *page = general_page;
+
+    switch (command) {
+    case COMMAND_RUN:
+        page = run_page;
+        break;
+    case COMMAND_ACQUIRE:
+        page = acquire_page;
+        break;
+    case COMMAND_EXTEND:
+        page = extend_page;
+        break;
+    case COMMAND_RELEASE:
+        page = release_page;
+        break;
+    case COMMAND_SHOW:
+        page = show_page;
+        break;
+    case COMMAND_NONE:
+    case COMMAND_ALL:
+        break;
+    }
+    fputs(page, stream);
+    if (page != general_page)
+        fputs(common_page, stream);
+}

@@ -1,0 +1,226 @@
+/*
+ * Sentences and objects about results.
+ *
+ * A failure names the lock, says what it means, and, where primaries are the reason, what each of
+ * them said. With --json the same facts are in the object, so the sentences are left out. Usage
+ * errors are not said here: those are always said.
+ */
+#include "report.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "duration.h"
+#include "status.h"
+
+struct result_name {
+    int rc;
+    const char *name;
+};
+
+static const struct result_name result_names[] = {
+    {REDLOCK_OK, "ok"},
+    {REDLOCK_BUSY, "busy"},
+    {REDLOCK_NO_QUORUM, "no_quorum"},
+    {REDLOCK_WAIT_DEADLINE, "wait_deadline"},
+    {REDLOCK_EXPIRED, "expired"},
+    {REDLOCK_LOST, "lost"},
+    {REDLOCK_CANCELLED, "cancelled"},
+    {REDLOCK_ERR_MISCONFIGURED, "misconfigured"},
+    {REDLOCK_ERR_MEMBERS, "members"},
+    {REDLOCK_ERR_TOKEN, "token"},
+};
+
+const char *report_result_name(int rc)
+{
+    for (size_t i = 0; i < sizeof result_names / sizeof result_names[0]; i++)
+        if (result_names[i].rc == rc)
+            return result_names[i].name;
+    return "error";
+}
+
+/* One write a line, whole also where several processes share the descriptor. */
+static void say(const char *format, va_list list) __attribute__((format(printf, 1, 0)));
+
+static void say(const char *format, va_list list)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *stream = open_memstream(&text, &size);
+
+    if (!stream)
+        return;
+    fputs("redlock: ", stream);
+    vfprintf(stream, format, list);
+    putc('\n', stream);
+    if (fclose(stream) == 0)
+        text_write(2, text, size);
+    free(text);
+}
+
+void report_say(const struct cli_args *args, const char *format, ...)
+{
+    va_list list;
+
+    if (args->quiet || args->json)
+        return;
+    va_start(list, format);
+    say(format, list);
+    va_end(list);
+}
+
+void report_detail(const struct cli_args *args, const char *format, ...)
+{
+    va_list list;
+
+    if (args->quiet || !args->verbose)
+        return;
+    va_start(list, format);
+    say(format, list);
+    va_end(list);
+}
+
+/* ---- nodes --------------------------------------------------------------- */
+
+static int is_answer(redlock_vote vote)
+{
+    return vote == REDLOCK_VOTE_OURS || vote == REDLOCK_VOTE_FREE || vote == REDLOCK_VOTE_FOREIGN;
+}
+
+static size_t count_answers(const struct session *session)
+{
+    size_t answers = 0;
+
+    for (size_t i = 0; i < session->node_count; i++)
+        answers += (size_t)is_answer(session->results[i].vote);
+    return answers;
+}
+
+/* "silent", "down, connection refused". A primary's own words may hold anything. */
+static const char *describe(const redlock_node_result *result, char text[TEXT_QUOTED_LEN + 32])
+{
+    char quoted[TEXT_QUOTED_LEN];
+    const char *vote = redlock_vote_name(result->vote);
+
+    if (result->text[0] == '\0')
+        return vote;
+    text_quote(result->text, strlen(result->text), quoted);
+    quoted[strlen(quoted) - 1] = '\0';
+    snprintf(text, TEXT_QUOTED_LEN + 32, "%s, %s", vote, quoted + 1);
+    return text;
+}
+
+static void say_nodes(const struct session *session,
+                      void (*print)(const struct cli_args *, const char *, ...))
+{
+    char text[TEXT_QUOTED_LEN + 32];
+
+    for (size_t i = 0; i < session->node_count; i++) {
+        const redlock_node_result *result = &session->results[i];
+
+        if (result->address[0] == '\0')
+            continue;
+        if (result->elapsed_us >= 0)
+            print(session->args, "  %s: %s (%" PRId64 ".%03" PRId64 " ms)", result->address,
+                  describe(result, text), result->elapsed_us / 1000, result->elapsed_us % 1000);
+        else
+            print(session->args, "  %s: %s", result->address, describe(result, text));
+    }
+}
+
+void report_votes(const struct session *session)
+{
+    say_nodes(session, report_detail);
+}
+
+void report_summary(const redlock_node_result *results, size_t count, char *text, size_t size)
+{
+    char reason[TEXT_QUOTED_LEN + 32];
+    size_t used = 0;
+
+    text[0] = '\0';
+    for (size_t i = 0; i < count && used < size; i++)
+        if (results[i].vote != REDLOCK_VOTE_OURS && results[i].vote != REDLOCK_VOTE_NONE)
+            used += (size_t)snprintf(text + used, size - used, "%s%s %s", used ? "; " : "",
+                                     results[i].address, describe(&results[i], reason));
+}
+
+/* ---- results ------------------------------------------------------------- */
+
+static size_t quorum_of(const struct session *session)
+{
+    return session->args->quorum ? (size_t)session->args->quorum : session->node_count / 2 + 1;
+}
+
+void report_failure(const struct session *session, int rc)
+{
+    const struct cli_args *args = session->args;
+    char key[TEXT_QUOTED_LEN], duration[DURATION_TEXT_LEN];
+
+    text_quote(args->key, session->key_len, key);
+    switch (rc) {
+    case REDLOCK_BUSY:
+    case REDLOCK_WAIT_DEADLINE:
+        if (args->wait_ms > 0)
+            report_say(args, "%s is still held by somebody else after %s", key,
+                       duration_text(args->wait_ms, duration));
+        else
+            report_say(args, "%s is held by somebody else", key);
+        report_votes(session);
+        break;
+    case REDLOCK_NO_QUORUM:
+        report_say(args, "no quorum for %s: %zu of %zu primaries gave an answer, %zu are needed",
+                   key, count_answers(session), session->node_count, quorum_of(session));
+        say_nodes(session, report_say);
+        break;
+    case REDLOCK_EXPIRED:
+        if (args->command == COMMAND_EXTEND || args->command == COMMAND_RELEASE)
+            report_say(args, "the lease on %s has expired", key);
+        else
+            report_say(args, "the primaries answered too late for %s: nothing is left of its ttl",
+                       key);
+        say_nodes(session, report_say);
+        break;
+    case REDLOCK_LOST:
+        report_say(args, "the lock %s is lost: removed, or another owner's", key);
+        say_nodes(session, report_say);
+        break;
+    case REDLOCK_CANCELLED:
+        break;
+    default:
+        if (session_status(session, rc) == CLI_USAGE) /* also with --quiet */
+            fprintf(stderr, "redlock: %s: %s\n", key, redlock_strerror(rc));
+        else
+            report_say(args, "%s: %s", key, redlock_strerror(rc));
+        if (rc == REDLOCK_ERR_MISCONFIGURED)
+            say_nodes(session, report_say);
+        break;
+    }
+}
+
+/* ---- JSON ---------------------------------------------------------------- */
+
+void report_json_key(struct json *json, const struct session *session)
+{
+    json_bytes(json, "key", session->args->key, session->key_len);
+}
+
+void report_json_nodes(struct json *json, const redlock_node_result *results, size_t count)
+{
+    json_begin_array(json, "nodes");
+    for (size_t i = 0; i < count; i++) {
+        if (results[i].address[0] == '\0')
+            continue;
+        json_begin_object(json);
+        json_text(json, "address", results[i].address);
+        json_text(json, "vote", redlock_vote_name(results[i].vote));
+        if (results[i].elapsed_us >= 0)
+            json_integer(json, "elapsed_us", results[i].elapsed_us);
+        json_text(json, "text", results[i].text);
+        json_end_object(json);
+    }
+    json_end_array(json);
+}

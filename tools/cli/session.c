@@ -1,0 +1,258 @@
+/*
+ * The library's client with this program's options, and its results as exit statuses.
+ *
+ * The thread that waits for a lock is not the one that listens: redlock_cancel() must not be called
+ * from a signal handler, and Ctrl-C must work at once while primaries are slow. So
+ * redlock_acquire() runs in a thread of its own, with all signals blocked, and the main thread
+ * turns a signal into a cancel. Whatever keys the attempt has left are removed by
+ * redlock_client_free(), which every way out of here goes through.
+ */
+#include "session.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "duration.h"
+#include "report.h"
+#include "signals.h"
+#include "status.h"
+
+#define NOTICE_AFTER_NS (300 * CLOCK_NS_PER_MS)
+#define REASON_LEN 512
+
+static void log_line(void *context, int level, const char *line)
+{
+    const struct cli_args *args = context;
+
+    if (args->verbose > 1 || level <= REDLOCK_LOG_INFO)
+        report_detail(args, "%s", line);
+}
+
+static int make_client(struct session *session, char *reason, size_t size)
+{
+    const struct cli_args *args = session->args;
+    redlock_options options;
+    const char *uris[REDLOCK_MAX_NODES];
+
+    for (size_t i = 0; i < args->nodes.count; i++)
+        uris[i] = args->nodes.uris[i];
+    redlock_options_init(&options);
+    options.nodes = uris;
+    options.node_count = args->nodes.count;
+    options.password = args->nodes.password;
+    options.quorum = (uint32_t)args->quorum;
+    options.drift_ppm = (uint32_t)args->drift_ppm;
+    options.max_ttl_ms = args->max_ttl_ms;
+    options.node_timeout_ms = args->node_timeout_ms;
+    options.connect_timeout_ms = args->connect_timeout_ms;
+    options.prefix = args->prefix;
+    options.client_name = "redlock-cli";
+    if (args->verbose) {
+        options.log = log_line;
+        options.log_context = (void *)(uintptr_t)args;
+    }
+    return redlock_client_new(&options, &session->client, reason, size);
+}
+
+int session_open(struct session *session, const struct cli_args *args)
+{
+    char reason[REASON_LEN] = "";
+    int rc, status;
+
+    memset(session, 0, sizeof *session);
+    session->args = args;
+    session->key_len = strlen(args->key);
+    session->node_count = args->nodes.count;
+    rc = redlock_cancel_new(&session->cancel);
+    if (rc == REDLOCK_OK)
+        rc = make_client(session, reason, sizeof reason);
+    if (rc == REDLOCK_OK)
+        return CLI_CONTINUE;
+    status = session_status(session, rc);
+    if (status == CLI_USAGE || !args->quiet)
+        fprintf(stderr, "redlock: %s%s%s\n", redlock_strerror(rc), reason[0] ? ": " : "", reason);
+    return status;
+}
+
+void session_close(struct session *session)
+{
+    redlock_client_free(session->client);
+    redlock_cancel_free(session->cancel);
+    session->client = NULL;
+    session->cancel = NULL;
+}
+
+void session_lock_options(struct session *session, redlock_lock_options *options)
+{
+    redlock_lock_options_init(options);
+    options->ttl_ms = session->args->ttl_ms;
+    options->wait_ms = session->args->wait_ms;
+    options->cancel = session->cancel;
+    options->results = session->results;
+    options->result_count = REDLOCK_MAX_NODES;
+}
+
+int session_status(const struct session *session, int rc)
+{
+    switch (rc) {
+    case REDLOCK_OK:
+        return CLI_OK;
+    case REDLOCK_BUSY:
+    case REDLOCK_WAIT_DEADLINE:
+        return (int)session->args->busy_status;
+    case REDLOCK_NO_QUORUM:
+        return CLI_NO_QUORUM;
+    case REDLOCK_EXPIRED:
+    case REDLOCK_LOST:
+        return CLI_LOST;
+    case REDLOCK_ERR_DUPLICATE:
+    case REDLOCK_ERR_MEMBERS:
+    case REDLOCK_ERR_MISCONFIGURED:
+        return CLI_MISCONFIGURED;
+    case REDLOCK_ERR_ARGUMENT:
+    case REDLOCK_ERR_URI:
+    case REDLOCK_ERR_QUORUM:
+    case REDLOCK_ERR_TTL:
+    case REDLOCK_ERR_KEY:
+    case REDLOCK_ERR_TOKEN:
+    case REDLOCK_ERR_UNSUPPORTED:
+        return CLI_USAGE;
+    default:
+        return CLI_INTERNAL;
+    }
+}
+
+/* ---- waiting ------------------------------------------------------------- */
+
+struct attempt {
+    struct session *session;
+    const redlock_lock_options *options;
+    const struct notes *notes;
+    redlock_lock *lock;
+};
+
+static void *attempt_main(void *context)
+{
+    struct attempt *attempt = context;
+    struct session *session = attempt->session;
+    int rc = redlock_acquire(session->client, session->args->key, session->key_len,
+                             attempt->options, &attempt->lock);
+
+    notes_post_surely(attempt->notes, NOTE_ACQUIRED, rc);
+    return NULL;
+}
+
+static void say_holder(const struct session *session, const redlock_inspection *found)
+{
+    char key[TEXT_QUOTED_LEN], left[DURATION_TEXT_LEN];
+
+    text_quote(session->args->key, session->key_len, key);
+    if (found->holder == REDLOCK_HOLDER_ONE && found->remaining_ms >= 0)
+        report_say(session->args, "waiting for %s: held by %.8s... on %u of %zu, %s left", key,
+                   found->owner, (unsigned)found->votes, session->node_count,
+                   duration_text(found->remaining_ms, left));
+    else if (found->holder == REDLOCK_HOLDER_ONE)
+        report_say(session->args, "waiting for %s: held by %.8s... without an end", key,
+                   found->owner);
+    else
+        report_say(session->args, "waiting for %s: several are trying to get it", key);
+}
+
+static void say_unknown(const struct session *session, const redlock_node_inspection *nodes)
+{
+    redlock_node_result results[REDLOCK_MAX_NODES];
+    char key[TEXT_QUOTED_LEN], summary[REASON_LEN];
+
+    for (size_t i = 0; i < session->node_count; i++) {
+        results[i] = nodes[i].result;
+        if (results[i].vote == REDLOCK_VOTE_FREE || results[i].vote == REDLOCK_VOTE_FOREIGN)
+            results[i].vote = REDLOCK_VOTE_NONE; /* an answer is no reason */
+    }
+    text_quote(session->args->key, session->key_len, key);
+    report_summary(results, session->node_count, summary, sizeof summary);
+    report_say(session->args, "waiting for %s: too few primaries answer (%s)", key, summary);
+}
+
+/* Once, when the wait has become noticeable: to a person on a terminal, or to who asked for
+ * details. An outage is said to everybody, since it may be in nobody's view. */
+static void say_what_for(const struct session *session)
+{
+    const struct cli_args *args = session->args;
+    redlock_node_inspection nodes[REDLOCK_MAX_NODES];
+    redlock_inspection found;
+    struct json json;
+
+    memset(&found, 0, sizeof found);
+    memset(nodes, 0, sizeof nodes);
+    if (args->quiet || redlock_inspect(session->client, args->key, session->key_len, &found, nodes,
+                                       session->node_count) != REDLOCK_OK)
+        return;
+    if (args->json && args->command == COMMAND_RUN) {
+        json_begin(&json);
+        json_text(&json, "event", "waiting");
+        report_json_key(&json, session);
+        json_integer(&json, "votes", found.votes);
+        json_integer(&json, "remaining_ms", found.remaining_ms);
+        json_end(&json, STDERR_FILENO);
+    } else if (found.holder == REDLOCK_HOLDER_UNKNOWN) {
+        say_unknown(session, nodes);
+    } else if (args->verbose || isatty(STDERR_FILENO)) {
+        say_holder(session, &found);
+    }
+}
+
+/* Returns the result of the attempt once it has one. */
+static int listen_until_done(struct session *session, const redlock_lock_options *options,
+                             const struct notes *notes, int *number)
+{
+    struct pollfd fd = {.fd = notes->read_fd, .events = POLLIN};
+    int64_t notice_ns = options->wait_ms == 0 ? CLOCK_NEVER : clock_now_ns() + NOTICE_AFTER_NS;
+    struct note note;
+
+    for (;;) {
+        while (notes_next(notes, &note)) {
+            if (note.kind == NOTE_ACQUIRED)
+                return note.value;
+            if (note.kind == NOTE_SIGNAL && note.value == SIGTSTP) {
+                signals_stop(SIGTSTP);
+            } else if (note.kind == NOTE_SIGNAL && signals_ends(note.value) && *number == 0) {
+                *number = note.value;
+                redlock_cancel(session->cancel);
+            }
+        }
+        if (clock_now_ns() >= notice_ns && *number == 0) {
+            notice_ns = CLOCK_NEVER;
+            say_what_for(session);
+        }
+        poll(&fd, 1, clock_poll_timeout(notice_ns, clock_now_ns()));
+    }
+}
+
+int session_acquire(struct session *session, const redlock_lock_options *options,
+                    const struct notes *notes, redlock_lock **lock, int *number)
+{
+    struct attempt attempt = {.session = session, .options = options, .notes = notes};
+    pthread_t thread;
+    sigset_t old;
+    int rc;
+
+    *number = 0;
+    memset(session->results, 0, sizeof session->results);
+    signals_block(&old);
+    rc = pthread_create(&thread, NULL, attempt_main, &attempt);
+    signals_unblock(&old);
+    if (rc != 0) {
+        errno = rc;
+        return REDLOCK_ERR_SYSTEM;
+    }
+    rc = listen_until_done(session, options, notes, number);
+    pthread_join(thread, NULL);
+    if (rc == REDLOCK_OK)
+        *lock = attempt.lock;
+    return rc;
+}
