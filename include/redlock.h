@@ -108,21 +108,21 @@ typedef enum redlock_result {
     REDLOCK_CANCELLED = -7,     /* redlock_cancel() was called */
 
     /* Errors: something to repair. */
-    REDLOCK_ERR_ARGUMENT = -20,      /* an argument or option is out of its range */
-    REDLOCK_ERR_URI = -21,           /* an endpoint cannot be understood */
-    REDLOCK_ERR_DUPLICATE = -22,     /* an endpoint is listed twice */
-    REDLOCK_ERR_QUORUM = -23,        /* a quorum under a majority, or over N */
-    REDLOCK_ERR_TTL = -24,           /* ttl < 1, not above its own drift, or > max_ttl_ms */
-    REDLOCK_ERR_KEY = -25,           /* empty, too long, or starts with "redlock:" */
-    REDLOCK_ERR_TOKEN = -26,         /* a token text cannot be understood */
-    REDLOCK_ERR_MEMBERS = -27,       /* a token from another list of primaries */
-    REDLOCK_ERR_STATE = -28,         /* not now: an operation is running, or no loop/thread */
-    REDLOCK_ERR_LIMIT = -29,         /* over REDLOCK_MAX_LOCKS or another named limit */
-    REDLOCK_ERR_MEMORY = -30,        /* out of memory */
-    REDLOCK_ERR_SYSTEM = -31,        /* threads, descriptors, clock or entropy failed: errno */
-    REDLOCK_ERR_FORKED = -32,        /* the client belongs to the parent process */
-    REDLOCK_ERR_UNSUPPORTED = -33,   /* not in this build or on this system */
-    REDLOCK_ERR_MISCONFIGURED = -34  /* the primaries do not fit together */
+    REDLOCK_ERR_ARGUMENT = -20,     /* an argument or option is out of its range */
+    REDLOCK_ERR_URI = -21,          /* an endpoint cannot be understood */
+    REDLOCK_ERR_DUPLICATE = -22,    /* an endpoint is listed twice */
+    REDLOCK_ERR_QUORUM = -23,       /* a quorum under a majority, or over N */
+    REDLOCK_ERR_TTL = -24,          /* ttl < 1, not above its own drift, or > max_ttl_ms */
+    REDLOCK_ERR_KEY = -25,          /* empty, too long, or starts with "redlock:" */
+    REDLOCK_ERR_TOKEN = -26,        /* a token text cannot be understood */
+    REDLOCK_ERR_MEMBERS = -27,      /* a token from another list of primaries */
+    REDLOCK_ERR_STATE = -28,        /* not now: an operation is running, or no loop/thread */
+    REDLOCK_ERR_LIMIT = -29,        /* over REDLOCK_MAX_LOCKS or another named limit */
+    REDLOCK_ERR_MEMORY = -30,       /* out of memory */
+    REDLOCK_ERR_SYSTEM = -31,       /* threads, descriptors, clock or entropy failed: errno */
+    REDLOCK_ERR_FORKED = -32,       /* the client belongs to the parent process */
+    REDLOCK_ERR_UNSUPPORTED = -33,  /* not in this build or on this system */
+    REDLOCK_ERR_MISCONFIGURED = -34 /* the primaries do not fit together */
 } redlock_result;
 
 /* A short English text for a result; never NULL, static, no newline.
@@ -365,8 +365,7 @@ REDLOCK_API int redlock_release(redlock_lock *lock);
  * Returns 0; EXPIRED or LOST if nothing is left to hand on; errors ARGUMENT,
  * STATE, FORKED.
  */
-REDLOCK_API REDLOCK_MUST_USE int redlock_detach(redlock_lock *lock, char *token,
-                                                size_t token_size);
+REDLOCK_API REDLOCK_MUST_USE int redlock_detach(redlock_lock *lock, char *token, size_t token_size);
 
 /*
  * Makes a handle from a token text of redlock_token() or redlock_detach(). Its
@@ -435,9 +434,9 @@ typedef enum redlock_holder {
 
 typedef struct redlock_inspection {
     redlock_holder holder;
-    int64_t remaining_ms; /* ONE: until fewer than quorum keys are left, by the primaries'
-                             own clocks; -1: a key without a ttl */
-    uint32_t votes;       /* primaries that have the majority owner's key */
+    int64_t remaining_ms;          /* ONE: until fewer than quorum keys are left, by the primaries'
+                                      own clocks; -1: a key without a ttl */
+    uint32_t votes;                /* primaries that have the majority owner's key */
     char owner[REDLOCK_TOKEN_LEN]; /* ONE: the start of the stored value, printable, cut */
 } redlock_inspection;
 
@@ -456,8 +455,7 @@ typedef struct redlock_node_inspection {
  */
 REDLOCK_API REDLOCK_MUST_USE int redlock_inspect(redlock_client *client, const void *key,
                                                  size_t key_len, redlock_inspection *inspection,
-                                                 redlock_node_inspection *nodes,
-                                                 size_t node_count);
+                                                 redlock_node_inspection *nodes, size_t node_count);
 
 typedef enum redlock_node_state {
     REDLOCK_NODE_DOWN = 0,       /* waiting to connect again */
@@ -481,20 +479,20 @@ REDLOCK_API size_t redlock_health(const redlock_client *client, redlock_node_hea
 /* Counters since redlock_client_new(). Set `size` before the call. */
 typedef struct redlock_stats {
     size_t size;
-    uint64_t attempts;         /* acquire attempts sent */
-    uint64_t acquired;         /* that ended held */
-    uint64_t busy;             /* attempts answered busy */
-    uint64_t no_quorum;        /* attempts without a quorum */
-    uint64_t extended;         /* successful extends and renewals */
-    uint64_t extend_failed;    /* rounds that were not */
-    uint64_t lost;             /* leases lost */
-    uint64_t released;         /* leases released */
-    uint64_t requests;         /* commands written to primaries */
-    uint64_t late_replies;     /* replies after their node timeout */
-    uint64_t connects;         /* connections made */
-    uint64_t disconnects;      /* connections given up or closed by a primary */
-    uint64_t leases;           /* now: locks known to the client */
-    uint64_t cleanups;         /* now: keys still being removed */
+    uint64_t attempts;      /* acquire attempts sent */
+    uint64_t acquired;      /* that ended held */
+    uint64_t busy;          /* attempts answered busy */
+    uint64_t no_quorum;     /* attempts without a quorum */
+    uint64_t extended;      /* successful extends and renewals */
+    uint64_t extend_failed; /* rounds that were not */
+    uint64_t lost;          /* leases lost */
+    uint64_t released;      /* leases released */
+    uint64_t requests;      /* commands written to primaries */
+    uint64_t late_replies;  /* replies after their node timeout */
+    uint64_t connects;      /* connections made */
+    uint64_t disconnects;   /* connections given up or closed by a primary */
+    uint64_t leases;        /* now: locks known to the client */
+    uint64_t cleanups;      /* now: keys still being removed */
 } redlock_stats;
 
 /* Threads: any. Returns 0, ARGUMENT or FORKED. */

@@ -87,8 +87,8 @@ int redlock__engine_release(struct redlock__engine *engine, struct redlock__leas
                             int64_t now_ns);
 /* Ends the running operation with reason (CANCELLED); its keys are removed where it was
  * an acquire or a release. */
-void redlock__engine_stop(struct redlock__engine *engine, struct redlock__lease *lease,
-                          int reason, int64_t now_ns);
+void redlock__engine_stop(struct redlock__engine *engine, struct redlock__lease *lease, int reason,
+                          int64_t now_ns);
 /* Stops renewal. True once no renewal is under way; the keys may then be left. */
 bool redlock__engine_detach(struct redlock__engine *engine, struct redlock__lease *lease,
                             int64_t now_ns);

@@ -43,6 +43,8 @@ static inline void redlock__engine_touch(struct redlock__engine *engine, int64_t
         engine->earliest_ns = deadline_ns;
 }
 
+/* ---- engine_state.c ---- */
+
 /* A random number for delays; never for tokens. */
 uint64_t redlock__engine_jitter(struct redlock__engine *engine);
 
@@ -57,6 +59,8 @@ int64_t redlock__engine_node_deadline(const struct redlock__engine *engine, int6
 
 /* Puts a lease on the work list, once. NULL is accepted. */
 void redlock__engine_work_on(struct redlock__engine *engine, struct redlock__lease *lease);
+
+/* ---- engine.c ---- */
 
 /* Takes in what the nodes have to tell and serves the work list, until both are empty. */
 void redlock__engine_run(struct redlock__engine *engine, int64_t now_ns);

@@ -34,8 +34,7 @@ void redlock__grant_set_answer(struct redlock__grant *grant, uint32_t node, redl
         grant->known |= bit_of(node);
 }
 
-void redlock__grant_extend_answer(struct redlock__grant *grant, uint32_t node,
-                                  redlock_vote vote)
+void redlock__grant_extend_answer(struct redlock__grant *grant, uint32_t node, redlock_vote vote)
 {
     switch (vote) {
     case REDLOCK_VOTE_OURS:

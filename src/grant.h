@@ -21,7 +21,9 @@
 
 #include "redlock.h"
 
-enum { REDLOCK__TOKEN_HEX = 32 }; /* 128 bits in hexadecimal */
+enum {
+    REDLOCK__TOKEN_HEX = 32
+}; /* 128 bits in hexadecimal */
 
 struct redlock__lease;
 struct redlock__name;
@@ -48,8 +50,7 @@ void redlock__grant_extended(struct redlock__grant *grant, int64_t ttl_ms, int64
 
 /* Answers to SET and EXTEND. */
 void redlock__grant_set_answer(struct redlock__grant *grant, uint32_t node, redlock_vote vote);
-void redlock__grant_extend_answer(struct redlock__grant *grant, uint32_t node,
-                                  redlock_vote vote);
+void redlock__grant_extend_answer(struct redlock__grant *grant, uint32_t node, redlock_vote vote);
 
 /* The connection with a request of this grant on it is gone. written: it may have
  * reached the primary. */

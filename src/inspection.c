@@ -21,13 +21,12 @@ static void settle(struct redlock__inspection *inspection, uint32_t node,
         redlock__printable(inspection->nodes[node].owner, sizeof inspection->nodes[node].owner,
                            answer->text, strlen(answer->text));
     else
-        redlock__printable(result->text, sizeof result->text, answer->text,
-                           strlen(answer->text));
+        redlock__printable(result->text, sizeof result->text, answer->text, strlen(answer->text));
 }
 
 void redlock__inspection_answer(struct redlock__inspection *inspection, uint32_t node,
-                                enum redlock__command command,
-                                const struct redlock__answer *answer, int64_t now_ns)
+                                enum redlock__command command, const struct redlock__answer *answer,
+                                int64_t now_ns)
 {
     redlock_node_inspection *entry = &inspection->nodes[node];
     uint32_t bit = UINT32_C(1) << node;

@@ -20,7 +20,7 @@ struct redlock__inspection {
     uint32_t requests; /* on their way, carrying this */
     uint32_t owed;     /* primaries still to answer */
     bool started;
-    bool forgotten; /* nobody will look; freed with the last request */
+    bool forgotten;  /* nobody will look; freed with the last request */
     int64_t gate_ns; /* starts no later */
     int64_t start_ns;
     redlock_node_inspection nodes[]; /* n; addresses are the facade's to fill */
@@ -28,8 +28,8 @@ struct redlock__inspection {
 
 /* A primary's answer to GET or PTTL, or SILENT, or DOWN. PTTL goes out behind GET. */
 void redlock__inspection_answer(struct redlock__inspection *inspection, uint32_t node,
-                                enum redlock__command command,
-                                const struct redlock__answer *answer, int64_t now_ns);
+                                enum redlock__command command, const struct redlock__answer *answer,
+                                int64_t now_ns);
 
 /* The majority's verdict. */
 void redlock__inspection_sum_up(const struct redlock__inspection *inspection, uint32_t quorum,

@@ -118,8 +118,8 @@ static void pause_or_give_up(struct redlock__lease *lease, int reason, uint64_t 
     lease->delay_ms = redlock__min(cap, lease->delay_ms > cap / 2 ? cap : 2 * lease->delay_ms);
     spread = redlock__max(lease->delay_ms - base, 0) + 1;
     lease->state = REDLOCK__LEASE_WAITING;
-    lease->retry_ns = redlock__add(
-        base_end, redlock__ms_to_ns((int64_t)(jitter % (uint64_t)spread)));
+    lease->retry_ns =
+        redlock__add(base_end, redlock__ms_to_ns((int64_t)(jitter % (uint64_t)spread)));
     lease->retry_ns = redlock__min(lease->retry_ns, last);
 }
 
@@ -144,8 +144,7 @@ static void attempt_over(struct redlock__lease *lease, uint64_t jitter, int64_t 
         return;
     }
     if (lease->config.max_hold_ms > 0)
-        lease->cap_ns =
-            redlock__add(round->start_ns, redlock__ms_to_ns(lease->config.max_hold_ms));
+        lease->cap_ns = redlock__add(round->start_ns, redlock__ms_to_ns(lease->config.max_hold_ms));
     set_deadline(lease, round->start_ns, lease->config.ttl_ms);
     if (!redlock__is_held(lease->deadline_ns, now_ns, lease->config.min_validity_ms)) {
         lease->deadline_ns = 0;
@@ -248,8 +247,8 @@ static void extend_over(struct redlock__lease *lease, int64_t now_ns)
         return;
     }
     if (lease->deadline_ns == 0 && lease->config.max_hold_ms > 0)
-        lease->cap_ns = redlock__add(lease->round.start_ns,
-                                     redlock__ms_to_ns(lease->config.max_hold_ms));
+        lease->cap_ns =
+            redlock__add(lease->round.start_ns, redlock__ms_to_ns(lease->config.max_hold_ms));
     set_deadline(lease, lease->round.start_ns, lease->extend_ttl_ms);
     if (!redlock__is_held(lease->deadline_ns, now_ns, lease->config.min_validity_ms)) {
         lose(lease, REDLOCK_EXPIRED);
@@ -278,8 +277,8 @@ static void note_extend_answer(struct redlock__lease *lease, uint32_t node, redl
             lease->seen_foreign = true;
     }
     if (redlock__count(lease->counted) < lease->quorum)
-        lose(lease, lease->deadline_ns == 0 && !lease->seen_foreign ? REDLOCK_EXPIRED
-                                                                    : REDLOCK_LOST);
+        lose(lease,
+             lease->deadline_ns == 0 && !lease->seen_foreign ? REDLOCK_EXPIRED : REDLOCK_LOST);
 }
 
 /* ---- release ------------------------------------------------------------ */
@@ -319,8 +318,8 @@ static void release_over(struct redlock__lease *lease)
 
 /* ---- news --------------------------------------------------------------- */
 
-static void record(struct redlock__lease *lease, uint32_t node, redlock_vote vote,
-                   const char *text, int64_t now_ns)
+static void record(struct redlock__lease *lease, uint32_t node, redlock_vote vote, const char *text,
+                   int64_t now_ns)
 {
     struct redlock__lease_vote *entry = &lease->votes[node];
     size_t len = strlen(text);
@@ -446,8 +445,7 @@ static void wait_is_over(struct redlock__lease *lease, uint64_t jitter, int64_t 
                                                                  : lease->last_reason);
 }
 
-void redlock__lease_handle_deadline(struct redlock__lease *lease, uint64_t jitter,
-                                    int64_t now_ns)
+void redlock__lease_handle_deadline(struct redlock__lease *lease, uint64_t jitter, int64_t now_ns)
 {
     if (now_ns < redlock__lease_next_deadline(lease))
         return;

@@ -82,7 +82,7 @@ struct redlock__lease {
     struct redlock__lease *next_work;    /* in the engine's work list */
     bool in_events, in_work;
     enum redlock__lease_state counted_state; /* what the engine's counters have seen */
-    bool queued; /* in its name's queue */
+    bool queued;                             /* in its name's queue */
     struct redlock__name *name;
     struct redlock__grant *grant; /* NULL between attempts and after the end */
     struct redlock__lease_config config;
@@ -164,7 +164,6 @@ bool redlock__lease_due(const struct redlock__lease *lease, int64_t now_ns);
 
 int64_t redlock__lease_next_deadline(const struct redlock__lease *lease);
 /* Loss first, then the wait's end, then renewal. */
-void redlock__lease_handle_deadline(struct redlock__lease *lease, uint64_t jitter,
-                                    int64_t now_ns);
+void redlock__lease_handle_deadline(struct redlock__lease *lease, uint64_t jitter, int64_t now_ns);
 
 #endif

@@ -115,8 +115,7 @@ void redlock__queue_yield(struct redlock__lease *lease, int64_t now_ns)
     if (++name->handovers < REDLOCK__HANDOVERS)
         return;
     name->handovers = 0;
-    name->not_before_ns =
-        redlock__add(now_ns, redlock__ms_to_ns(name->head->config.retry_base_ms));
+    name->not_before_ns = redlock__add(now_ns, redlock__ms_to_ns(name->head->config.retry_base_ms));
 }
 
 void redlock__queue_rejoin(struct redlock__lease *lease, bool first)

@@ -42,7 +42,7 @@ struct redlock__names {
 struct redlock__name *redlock__name_ref(struct redlock__names *names, const void *key, size_t len);
 void redlock__name_unref(struct redlock__names *names, struct redlock__name *name);
 
-void redlock__queue_join(struct redlock__lease *lease); /* at the tail, unless queued */
+void redlock__queue_join(struct redlock__lease *lease);  /* at the tail, unless queued */
 void redlock__queue_leave(struct redlock__lease *lease); /* NULL-safe: only if queued */
 
 /* The lease starts an attempt: it leaves the queue and owns the name. */

@@ -104,7 +104,8 @@ static uint32_t send_grant(struct redlock__engine *engine, struct redlock__grant
     for (uint32_t i = 0; i < engine->n && bytes.data != NULL; i++) {
         if ((nodes & (UINT32_C(1) << i)) == 0 ||
             !redlock__node_request(engine->nodes[i], &tag, &bytes,
-                                   redlock__engine_node_deadline(engine, grant->ttl_ms, now_ns), now_ns))
+                                   redlock__engine_node_deadline(engine, grant->ttl_ms, now_ns),
+                                   now_ns))
             continue;
         sent |= UINT32_C(1) << i;
         grant->requests++;
@@ -117,7 +118,7 @@ static uint32_t send_grant(struct redlock__engine *engine, struct redlock__grant
 }
 
 void redlock__serve_removals(struct redlock__engine *engine, struct redlock__grant *grant,
-                        int64_t now_ns)
+                             int64_t now_ns)
 {
     uint32_t nodes = redlock__grant_to_remove(grant, now_ns) & redlock__engine_ready(engine);
 
@@ -204,7 +205,7 @@ static void begin_attempt(struct redlock__engine *engine, struct redlock__lease 
         grant = redlock__grant_new(engine, lease, NULL);
     if (grant == NULL) {
         redlock__lease_stop(lease, engine->grant_count < REDLOCK_MAX_LOCKS ? REDLOCK_ERR_MEMORY
-                                                                            : REDLOCK_ERR_LIMIT);
+                                                                           : REDLOCK_ERR_LIMIT);
         return;
     }
     engine->stats.attempts++;
@@ -215,8 +216,8 @@ static void begin_attempt(struct redlock__engine *engine, struct redlock__lease 
     /* Where no quorum can answer, no key is left behind either. */
     if (redlock__count(ready) < engine->quorum)
         ready = 0;
-    sent = send_grant(engine, grant, REDLOCK__CMD_SET, lease->round_no, ready,
-                      lease->config.ttl_ms, now_ns);
+    sent = send_grant(engine, grant, REDLOCK__CMD_SET, lease->round_no, ready, lease->config.ttl_ms,
+                      now_ns);
     redlock__grant_set(grant, sent, lease->config.ttl_ms, now_ns);
     report_unsent(engine, lease, sent, now_ns);
     redlock__engine_touch(engine, redlock__lease_next_deadline(lease));
@@ -249,7 +250,8 @@ static void begin_release(struct redlock__engine *engine, struct redlock__lease 
     count(engine, lease);
     redlock__grant_abandon(grant, engine->max_ttl_ms);
     sent = send_grant(engine, grant, REDLOCK__CMD_RELEASE, lease->round_no,
-                      redlock__grant_to_remove(grant, now_ns) & redlock__engine_ready(engine), 0, now_ns);
+                      redlock__grant_to_remove(grant, now_ns) & redlock__engine_ready(engine), 0,
+                      now_ns);
     redlock__engine_touch(engine, redlock__grant_next_deadline(grant));
     report_unsent(engine, lease, sent, now_ns);
 }
@@ -274,8 +276,8 @@ static void abandon(struct redlock__engine *engine, struct redlock__lease *lease
 static void refill(struct redlock__engine *engine, struct redlock__lease *lease, int64_t now_ns)
 {
     uint32_t nodes = lease->refill & redlock__engine_ready(engine) & ~lease->grant->unanswered;
-    uint32_t sent = send_grant(engine, lease->grant, REDLOCK__CMD_SET, 0, nodes,
-                               lease->config.ttl_ms, now_ns);
+    uint32_t sent =
+        send_grant(engine, lease->grant, REDLOCK__CMD_SET, 0, nodes, lease->config.ttl_ms, now_ns);
     redlock__grant_set(lease->grant, sent, lease->config.ttl_ms, now_ns);
     lease->refill = 0;
 }
@@ -283,8 +285,7 @@ static void refill(struct redlock__engine *engine, struct redlock__lease *lease,
 /* ---- serving a lease ---------------------------------------------------- */
 
 /* One wish of the lease; false: none can be granted now. */
-static bool serve_todo(struct redlock__engine *engine, struct redlock__lease *lease,
-                       int64_t now_ns)
+static bool serve_todo(struct redlock__engine *engine, struct redlock__lease *lease, int64_t now_ns)
 {
     bool adopted = lease->state == REDLOCK__LEASE_ADOPTED;
 
@@ -305,7 +306,8 @@ static bool serve_todo(struct redlock__engine *engine, struct redlock__lease *le
         begin_release(engine, lease, now_ns);
         return true;
     }
-    if ((lease->todo & REDLOCK__TODO_EXTEND) != 0 && (adopted || lease->state == REDLOCK__LEASE_HELD)) {
+    if ((lease->todo & REDLOCK__TODO_EXTEND) != 0 &&
+        (adopted || lease->state == REDLOCK__LEASE_HELD)) {
         begin_extend(engine, lease, now_ns);
         return true;
     }
@@ -363,7 +365,8 @@ static void post_events(struct redlock__engine *engine, struct redlock__lease *l
     engine->events_tail = lease;
 }
 
-void redlock__serve_lease(struct redlock__engine *engine, struct redlock__lease *lease, int64_t now_ns)
+void redlock__serve_lease(struct redlock__engine *engine, struct redlock__lease *lease,
+                          int64_t now_ns)
 {
     for (;;) {
         count(engine, lease);
@@ -377,4 +380,3 @@ void redlock__serve_lease(struct redlock__engine *engine, struct redlock__lease 
     post_events(engine, lease);
     redlock__engine_touch(engine, redlock__lease_next_deadline(lease));
 }
-

@@ -30,7 +30,7 @@ queue         validity lease
 inspection    validity command
 node          validity command
 engine        validity command round grant lease queue inspection node engine_state
-engine_state  engine queue
+engine_state  validity engine queue
 calls         validity engine_state
 serve         validity engine_state
 options       validity

@@ -1,0 +1,80 @@
+/*
+ * What the engine's three parts all ask of its state. See engine_state.h.
+ */
+#include "engine_state.h"
+
+#include "validity.h"
+
+uint64_t redlock__engine_jitter(struct redlock__engine *engine)
+{
+    uint64_t z = (engine->jitter += UINT64_C(0x9e3779b97f4a7c15)); /* splitmix64 */
+    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return z ^ (z >> 31);
+}
+
+uint32_t redlock__engine_ready(const struct redlock__engine *engine)
+{
+    uint32_t mask = 0;
+    for (uint32_t i = 0; i < engine->n; i++)
+        if (redlock__node_phase(engine->nodes[i]) == REDLOCK__NODE_PHASE_READY)
+            mask |= UINT32_C(1) << i;
+    return mask;
+}
+
+/* Every node is ready, or down and not about to connect. */
+static bool settled(const struct redlock__engine *engine, int64_t now_ns)
+{
+    for (uint32_t i = 0; i < engine->n; i++) {
+        switch (redlock__node_phase(engine->nodes[i])) {
+        case REDLOCK__NODE_PHASE_READY:
+            break;
+        case REDLOCK__NODE_PHASE_DOWN:
+            if (redlock__node_has_task(engine->nodes[i], now_ns))
+                return false;
+            break;
+        case REDLOCK__NODE_PHASE_CONNECTING:
+        case REDLOCK__NODE_PHASE_GREETING:
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Whether a round that waits for connections may begin, and if not, when to look again (a
+ * connection that changes its phase is looked at anyway). */
+bool redlock__engine_gate_open(struct redlock__engine *engine, int64_t gate_ns, int64_t now_ns)
+{
+    bool quorum = redlock__count(redlock__engine_ready(engine)) >= engine->quorum;
+
+    if (now_ns >= gate_ns || (quorum && now_ns >= engine->grace_ns) || settled(engine, now_ns))
+        return true;
+    redlock__engine_touch(engine, quorum ? redlock__min(gate_ns, engine->grace_ns) : gate_ns);
+    return false;
+}
+
+static int64_t node_timeout_ms(const struct redlock__engine *engine, int64_t ttl_ms)
+{
+    if (engine->node_timeout_ms > 0)
+        return engine->node_timeout_ms;
+    return redlock__min(redlock__max(ttl_ms / 20, 20), 500);
+}
+
+int64_t redlock__engine_node_deadline(const struct redlock__engine *engine, int64_t ttl_ms,
+                                      int64_t now_ns)
+{
+    return redlock__add(now_ns, redlock__ms_to_ns(node_timeout_ms(engine, ttl_ms)));
+}
+
+void redlock__engine_work_on(struct redlock__engine *engine, struct redlock__lease *lease)
+{
+    if (lease == NULL || lease->in_work)
+        return;
+    lease->in_work = true;
+    lease->next_work = NULL;
+    if (engine->work_head == NULL)
+        engine->work_head = lease;
+    else
+        engine->work_tail->next_work = lease;
+    engine->work_tail = lease;
+}
