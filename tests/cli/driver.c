@@ -102,6 +102,16 @@ pid_t driver_child_of(pid_t parent)
     return found;
 }
 
+pid_t driver_parent_of(pid_t pid)
+{
+    char name[16], state;
+    long parent = 0;
+
+    snprintf(name, sizeof name, "%ld", (long)pid);
+    ck_assert_int_eq(read_stat(name, &state, &parent), 0);
+    return (pid_t)parent;
+}
+
 /* ---- start ---------------------------------------------------------------- */
 
 static void exec_child(const char *const *words)

@@ -87,6 +87,8 @@ int driver_is_alive(pid_t pid);
 /* The only child of a process; 0 if it has none yet. */
 pid_t driver_child_of(pid_t parent);
 
+pid_t driver_parent_of(pid_t pid);
+
 /* A new file with this text. */
 const char *driver_file(const char *text, char path[64]);
 

@@ -70,6 +70,8 @@ static const struct usage_case usage_cases[] = {
     {{"acquire", "k", "--ttl", "61s"}, "is above --max-ttl"},
     {{"run", "k", "--grace", "6s", "true"}, "at most half of the ttl"},
     {{"run", "k", "--max-hold", "2s", "true"}, "longer than the grace"},
+    {{"run", "k", "--drift-ppm", "500000", "true"}, "shorten --grace"},
+    {{"run", "k", "--ttl", "4ms", "true"}, "lengthen --ttl"},
     {{"acquire", "redlock:k"}, "redlock:"},
     {{"acquire", "-q", "redlock:k"}, "redlock:"},
     {{"acquire", "k", "--ttl", "1ms"}, "ttl"},

@@ -134,6 +134,19 @@ START_TEST(test_key_taken_away)
 }
 END_TEST
 
+/* Not only when its time would be up: somebody else may hold it already. */
+START_TEST(test_loss_ends_the_command_before_its_time)
+{
+    START_FAMILY("3s", "-");
+    for (int i = 0; i < 3; i++)
+        servers_command(i, "SET", "k", "somebody else", NULL);
+    expect_lost();
+    ck_assert_int_eq(board->workers[0].signal, SIGTERM);
+    ck_assert_int_lt(worker_last_beat(board),
+                     driver_last_number(&driver, "deadline_ns") - 3 * INT64_C(1000000000) / 5);
+}
+END_TEST
+
 START_TEST(test_one_line_says_why)
 {
     START(&driver, "run", "--ttl", "1s", "k", "--", worker_program(), "--worker",
@@ -207,14 +220,28 @@ END_TEST
 
 /* ---- one of us dies or stops -------------------------------------------------- */
 
+/* At once: the lease would live longer than the patience of this test. */
 START_TEST(test_wrapper_killed)
 {
-    START_FAMILY("2s", "s", "s", "sg", "sd");
+    START(&driver, "run", "--json", "--ttl", "60s", "k", "--", worker_program(), "--worker",
+          worker_board_path(), "s", "s", "sg", "sd");
+    worker_wait(board, 4);
+    driver_expect(&driver, "\"started\"");
     kill(driver.pid, SIGKILL);
     ck_assert_int_eq(driver_wait(&driver), -SIGKILL);
     expect_dead_in_time();
-    ck_assert_int_eq(RUN(&other, "show", "k"), 0);                    /* nobody released it: */
-    ck_assert_int_eq(RUN(&other, "acquire", "--wait", "4s", "k"), 0); /* its ttl ends it */
+    ck_assert_int_eq(RUN(&other, "show", "k"), 0); /* nobody released it */
+}
+END_TEST
+
+START_TEST(test_key_of_a_killed_wrapper_goes_at_its_ttl)
+{
+    START_FAMILY("2s", "s");
+    kill(driver.pid, SIGKILL);
+    ck_assert_int_eq(driver_wait(&driver), -SIGKILL);
+    expect_dead_in_time();
+    ck_assert_int_eq(RUN(&other, "acquire", "-n", "k"), 75);
+    ck_assert_int_eq(RUN(&other, "acquire", "--wait", "10s", "k"), 0);
 }
 END_TEST
 
@@ -247,6 +274,28 @@ START_TEST(test_guardian_killed)
     ck_assert_int_eq(driver_wait(&driver), 70);
     expect_dead_in_time();
     ck_assert_int_eq(RUN(&other, "show", "k"), 1);
+}
+END_TEST
+
+/* A shell that execs leaves us the children it has. They are not the command's. */
+START_TEST(test_guardian_killed_spares_who_was_there_before)
+{
+    char script[2048];
+    int64_t before;
+
+    snprintf(script, sizeof script,
+             "sleep 100 & echo $!; exec %s run --json k -- %s --worker %s s sd", REDLOCK_CLI_PATH,
+             worker_program(), worker_board_path());
+    driver_start_program(&driver, WORDS("sh", "-c", script), 0);
+    worker_wait(board, 2);
+    driver_expect(&driver, "\"started\"");
+    before = strtol(driver.out.bytes, NULL, 10);
+    ck_assert_int_gt(before, 0);
+    kill(driver_parent_of(board->workers[0].pid), SIGKILL);
+    ck_assert_int_eq(driver_wait(&driver), 70);
+    expect_dead_in_time();
+    ck_assert_int_eq(driver_is_alive((pid_t)before), 1);
+    kill((pid_t)before, SIGKILL);
 }
 END_TEST
 
@@ -286,6 +335,7 @@ static Suite *lease_suite(void)
     tcase_add_test(lost, test_majority_killed);
     tcase_add_test(lost, test_minority_killed_is_no_loss);
     tcase_add_test(lost, test_key_taken_away);
+    tcase_add_test(lost, test_loss_ends_the_command_before_its_time);
     tcase_add_test(lost, test_one_line_says_why);
     tcase_add_test(lost, test_a_command_that_cleans_up_in_its_grace_is_not_killed);
     tcase_add_test(lost, test_a_stopped_command_is_ended_too);
@@ -297,9 +347,11 @@ static Suite *lease_suite(void)
     tcase_add_checked_fixture(dead, set_up, tear_down);
     tcase_set_timeout(dead, 60);
     tcase_add_test(dead, test_wrapper_killed);
+    tcase_add_test(dead, test_key_of_a_killed_wrapper_goes_at_its_ttl);
     tcase_add_test(dead, test_wrapper_killed_after_the_command_ended_kills_what_is_left);
     tcase_add_test(dead, test_wrapper_frozen);
     tcase_add_test(dead, test_guardian_killed);
+    tcase_add_test(dead, test_guardian_killed_spares_who_was_there_before);
     tcase_add_test(dead, test_guardian_frozen_and_majority_frozen);
     tcase_add_test(dead, test_guardian_ignores_signals);
     suite_add_tcase(suite, dead);

@@ -151,6 +151,21 @@ START_TEST(test_no_descriptor_of_ours_is_inherited)
 }
 END_TEST
 
+START_TEST(test_closed_standard_descriptors_stay_closed)
+{
+    static const char inner[] = "sh -c 'ls /proc/self/fd'";
+    char script[1024];
+
+    snprintf(script, sizeof script, "exec 0<&- 2>&-; exec %s", inner);
+    driver_start_program(&other, WORDS("sh", "-c", script), 0);
+    ck_assert_int_eq(driver_wait(&other), 0);
+    snprintf(script, sizeof script, "exec 0<&- 2>&-; exec %s run k -- %s", REDLOCK_CLI_PATH, inner);
+    driver_start_program(&driver, WORDS("sh", "-c", script), 0);
+    ck_assert_int_eq(driver_wait(&driver), 0);
+    ck_assert_str_eq(driver.out.bytes, other.out.bytes);
+}
+END_TEST
+
 START_TEST(test_signals_are_as_they_were)
 {
     expect_same("grep -E \"Sig(Blk|Ign|Cgt)|ShdPnd\" /proc/self/status");
@@ -334,6 +349,7 @@ static Suite *run_suite(void)
     tcase_add_test(tests, test_token_in_the_environment_is_the_lock_s);
     tcase_add_test(tests, test_standard_input_passes_through);
     tcase_add_test(tests, test_no_descriptor_of_ours_is_inherited);
+    tcase_add_test(tests, test_closed_standard_descriptors_stay_closed);
     tcase_add_test(tests, test_signals_are_as_they_were);
     tcase_add_test(tests, test_command_has_a_group_of_its_own);
     tcase_add_loop_test(tests, test_signals_reach_the_whole_group, 0, 4);

@@ -36,7 +36,6 @@ enum {
     SESSIONS_MAX = 64,
     NAMES_MAX = 32,
     NAME_LEN = 16,
-    TRIGGERS_MAX = 8,
     BLOCK = 64 * 1024,
     PATIENCE_S = 10
 };
@@ -77,7 +76,7 @@ struct proxy {
     enum proxy_mode modes[2];
     size_t bytes[2];
     struct name names[NAMES_MAX];
-    struct trigger triggers[TRIGGERS_MAX];
+    struct trigger trigger;
     struct session sessions[SESSIONS_MAX];
     int count;
 };
@@ -127,14 +126,12 @@ static struct name *find_name(struct proxy *proxy, const char *text, bool add)
     return NULL;
 }
 
-static void pull_triggers(struct proxy *proxy, const char *command)
+static void pull_trigger(struct proxy *proxy, const char *command)
 {
-    for (int i = 0; i < TRIGGERS_MAX; i++) {
-        struct trigger *trigger = &proxy->triggers[i];
+    struct trigger *trigger = &proxy->trigger;
 
-        if (trigger->left > 0 && strcmp(trigger->command, command) == 0 && --trigger->left == 0)
-            proxy->modes[trigger->way] = trigger->mode;
-    }
+    if (trigger->left > 0 && strcmp(trigger->command, command) == 0 && --trigger->left == 0)
+        proxy->modes[trigger->way] = trigger->mode;
 }
 
 /* ---- flows -------------------------------------------------------------- */
@@ -155,7 +152,7 @@ static void take_requests(struct proxy *proxy, struct flow *flow)
 
         if (known != NULL)
             known->count++;
-        pull_triggers(proxy, name);
+        pull_trigger(proxy, name);
         if (proxy->modes[PROXY_REQUESTS] == PROXY_SWALLOW) {
             drop(flow, flow->whole, n);
             continue;
@@ -279,7 +276,6 @@ static void deliver(struct session *session)
         (void)shutdown(session->server, SHUT_WR);
 }
 
-/* What can be read, and what the wishes say. */
 static void serve_session(struct proxy *proxy, struct session *session, short client, short server)
 {
     struct flow *requests = &session->flows[PROXY_REQUESTS];
@@ -342,7 +338,6 @@ static nfds_t fill(const struct proxy *proxy, struct pollfd *fds)
 static bool has_orphans(const struct proxy *proxy)
 {
     bool any = false;
-
     for (int i = 0; i < proxy->count; i++)
         any |= proxy->sessions[i].client < 0;
     return any;
@@ -481,13 +476,9 @@ void proxy_set(struct proxy *proxy, enum proxy_way way, enum proxy_mode mode)
 void proxy_set_at(struct proxy *proxy, const char *command, long k, enum proxy_way way,
                   enum proxy_mode mode)
 {
-    int i = 0;
-
     (void)pthread_mutex_lock(&proxy->mutex);
-    while (i < TRIGGERS_MAX - 1 && proxy->triggers[i].left > 0)
-        i++;
-    proxy->triggers[i] = (struct trigger){.left = k, .way = way, .mode = mode};
-    (void)snprintf(proxy->triggers[i].command, NAME_LEN, "%s", command);
+    proxy->trigger = (struct trigger){.left = k, .way = way, .mode = mode};
+    (void)snprintf(proxy->trigger.command, NAME_LEN, "%s", command);
     (void)pthread_mutex_unlock(&proxy->mutex);
 }
 
@@ -535,7 +526,7 @@ void proxy_cut(struct proxy *proxy)
 {
     (void)pthread_mutex_lock(&proxy->mutex);
     proxy->modes[PROXY_REQUESTS] = proxy->modes[PROXY_REPLIES] = PROXY_PASS;
-    memset(proxy->triggers, 0, sizeof proxy->triggers);
+    proxy->trigger.left = 0;
     proxy->cutting = true;
     wait_for_wish(proxy, &proxy->cutting, "cutting");
 }
@@ -590,16 +581,6 @@ static size_t count(struct proxy *proxy, struct counter counter, size_t n)
 long proxy_count(struct proxy *proxy, const char *command)
 {
     return (long)count(proxy, (struct counter){.command = command}, 0);
-}
-
-size_t proxy_bytes(struct proxy *proxy, enum proxy_way way)
-{
-    return count(proxy, (struct counter){.way = way}, 0);
-}
-
-size_t proxy_held(struct proxy *proxy, enum proxy_way way)
-{
-    return count(proxy, (struct counter){.way = way, .held = true}, 0);
 }
 
 void proxy_await_command(struct proxy *proxy, const char *command, long k)

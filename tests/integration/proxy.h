@@ -34,7 +34,8 @@ const char *proxy_uri(const struct proxy *proxy); /* redis://127.0.0.1:port of i
 void proxy_set(struct proxy *proxy, enum proxy_way way, enum proxy_mode mode);
 
 /* From the k-th `command` (upper case) that is received after this call: this one itself
- * is held or lost if `way` is requests, whatever is answered after it if it's replies. */
+ * is held or lost if `way` is requests, whatever is answered after it if it's replies. A
+ * later such call replaces one that is still waiting. */
 void proxy_set_at(struct proxy *proxy, const char *command, long k, enum proxy_way way,
                   enum proxy_mode mode);
 
@@ -47,12 +48,10 @@ void proxy_deliver(struct proxy *proxy);
 /* Refuses new connections, or accepts them again. */
 void proxy_refuse(struct proxy *proxy, int refuse);
 
-/* What was received so far, passed or not. */
+/* How many commands of that name were received so far, passed or not. */
 long proxy_count(struct proxy *proxy, const char *command);
-size_t proxy_bytes(struct proxy *proxy, enum proxy_way way);
-/* Bytes held now. */
-size_t proxy_held(struct proxy *proxy, enum proxy_way way);
 
+/* Until k of them were, until n bytes were, until at least n bytes are held. */
 void proxy_await_command(struct proxy *proxy, const char *command, long k);
 void proxy_await_bytes(struct proxy *proxy, enum proxy_way way, size_t n);
 void proxy_await_held(struct proxy *proxy, enum proxy_way way, size_t n);

@@ -186,6 +186,37 @@ START_TEST(test_one_command_per_server)
 }
 END_TEST
 
+static uint32_t owed_answers(const redlock_client *client)
+{
+    redlock_node_health health[N];
+    uint32_t owed = 0;
+
+    ck_assert_uint_eq(redlock_health(client, health, N), N);
+    for (int i = 0; i < N; i++)
+        owed += health[i].pending;
+    return owed;
+}
+
+/* Answers that came after the verdict are read although nobody calls any more, and long before
+ * their node timeout. */
+START_TEST(test_late_answers_are_read)
+{
+    redlock_options slow = options_for(servers_uris(), N);
+    redlock_lock_options options = lock_options(5000, 0);
+    int64_t start_ms = servers_now_ms();
+    redlock_client *client;
+
+    slow.node_timeout_ms = 5000;
+    client = new_client(&slow);
+    for (int round = 0; round < 30; round++) {
+        assert_rc(try(client, "job", &options), REDLOCK_OK);
+        AWAIT(owed_answers(client) == 0);
+    }
+    ck_assert_int_lt(servers_now_ms() - start_ms, 5000);
+    redlock_client_free(client);
+}
+END_TEST
+
 START_TEST(test_names_are_binary_and_prefixed)
 {
     redlock_options options = options_for(servers_uris(), N);
@@ -583,6 +614,7 @@ static Suite *client_suite(void)
     tcase_set_timeout(plain, 60);
     tcase_add_test(plain, test_acquire_extend_release);
     tcase_add_test(plain, test_one_command_per_server);
+    tcase_add_test(plain, test_late_answers_are_read);
     tcase_add_test(plain, test_names_are_binary_and_prefixed);
     tcase_add_test(plain, test_descriptors_and_threads_stay_constant);
     tcase_add_test(plain, test_other_clients_exclude_us_and_we_them);

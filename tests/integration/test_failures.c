@@ -131,11 +131,14 @@ static redlock_stats stats_of(const redlock_client *client)
     return stats;
 }
 
-/* An acquire in a thread of its own, so that the test can act in between. */
+/* A call in a thread of its own, so that the test can act in between: an acquire, and the release
+ * of what it got; or one of a lock. */
 struct call {
     pthread_t thread;
     redlock_client *client;
     redlock_lock_options options;
+    redlock_lock *lock;
+    bool extending;
     int rc;
 };
 
@@ -143,7 +146,10 @@ static void *run_call(void *argument)
 {
     struct call *call = argument;
 
-    call->rc = try(call->client, &call->options);
+    if (call->lock == NULL)
+        call->rc = try(call->client, &call->options);
+    else
+        call->rc = call->extending ? redlock_extend(call->lock, 0) : redlock_release(call->lock);
     return NULL;
 }
 
@@ -414,6 +420,96 @@ START_TEST(test_quorum_after_the_ttl)
 }
 END_TEST
 
+/* ---- every mixture of answers ------------------------------------------- */
+
+enum state {
+    OURS,
+    MISSING,
+    FOREIGN,
+    SILENT,
+    STATES
+};
+
+/* The next of the 56 ways to mix four states over five nodes; false after the last. */
+static bool next_mixture(enum state states[N])
+{
+    int i = N - 1;
+
+    while (i >= 0 && states[i] == STATES - 1)
+        i--;
+    for (int j = i + 1; j < N && i >= 0; j++)
+        states[j] = states[i] + 1;
+    if (i >= 0)
+        states[i]++;
+    return i >= 0;
+}
+
+/* Held on all five and all count; then it's as the mixture says, node 0's state at node `turn`. */
+static redlock_lock *hold_mixture(redlock_client *client, const redlock_lock_options *options,
+                                  const enum state *states, int turn)
+{
+    redlock_lock *lock = acquire(client, options);
+
+    AWAIT(is_settled(client, N));
+    assert_rc(redlock_extend(lock, 0), REDLOCK_OK);
+    AWAIT(is_settled(client, N));
+    for (int i = 0; i < N; i++) {
+        int at = (i + turn) % N;
+        if (states[i] == MISSING)
+            (void)servers_command(at, "DEL", "job", NULL);
+        if (states[i] == FOREIGN)
+            take_foreign(at, "60000");
+        if (states[i] == SILENT)
+            proxy_set(proxies[at], PROXY_REQUESTS, PROXY_HOLD);
+    }
+    return lock;
+}
+
+static bool is_right(const int *n, bool extending, int rc)
+{
+    if (n[OURS] >= 3)
+        return rc == REDLOCK_OK;
+    if (extending) /* as long as three may have it, nothing is lost */
+        return rc == (n[OURS] + n[SILENT] >= 3 ? REDLOCK_NO_QUORUM : REDLOCK_LOST);
+    if (n[SILENT] >= 3)
+        return rc == REDLOCK_NO_QUORUM;
+    /* Which of the two depends on who answers first. */
+    return (rc == REDLOCK_LOST && n[FOREIGN] > 0) || (rc == REDLOCK_EXPIRED && n[MISSING] > 0);
+}
+
+/* 0: extend, 1: release. The exact result each time, and no foreign key touched. */
+START_TEST(test_every_mixture_of_answers)
+{
+    redlock_client *client = client_through(N, 150);
+    redlock_lock_options options = lock_options(30000, 0);
+    enum state states[N] = {OURS, OURS, OURS, OURS, OURS};
+    int turn = 0;
+
+    do {
+        redlock_lock *lock = hold_mixture(client, &options, states, ++turn % N);
+        int n[STATES] = {0}, rc = _i == 0 ? redlock_extend(lock, 0) : redlock_release(lock);
+
+        for (int i = 0; i < N; i++)
+            n[states[i]]++;
+        ck_assert_msg(is_right(n, _i == 0, rc), "%d ours, %d missing, %d foreign, %d silent: %s",
+                      n[OURS], n[MISSING], n[FOREIGN], n[SILENT], redlock_strerror(rc));
+        if (_i == 0)
+            (void)redlock_release(lock);
+        for (int i = 0; i < N; i++)
+            proxy_set(proxies[i], PROXY_REQUESTS, PROXY_PASS);
+        AWAIT(stats_of(client).cleanups == 0 && is_settled(client, N));
+        for (int i = 0; i < N; i++) {
+            int at = (i + turn) % N;
+            if (states[i] == FOREIGN)
+                assert_foreign(at);
+            ck_assert_int_eq(has_key(at), states[i] == FOREIGN);
+            (void)servers_command(at, "DEL", "job", NULL);
+        }
+    } while (next_mixture(states));
+    free_all(client);
+}
+END_TEST
+
 /* ---- servers that refuse ------------------------------------------------ */
 
 /* A connection that stays open and isn't read; `line` is sent, if any. */
@@ -638,6 +734,35 @@ START_TEST(test_flush_and_restart_go_unnoticed)
 }
 END_TEST
 
+/* All connections were closed, by a timeout of the servers or a restart that keeps the keys, and
+ * new ones are being set up. As an acquire does, 0: an extend, 1: a release waits for them. */
+START_TEST(test_new_connections_are_waited_for)
+{
+    redlock_client *client = client_through(N, 5000);
+    redlock_lock_options options = lock_options(20000, 0);
+    struct call call = {.lock = acquire(client, &options), .extending = _i == 0};
+
+    AWAIT(is_settled(client, N));
+    for (int i = 0; i < N; i++) {
+        proxy_refuse(proxies[i], 1);
+        proxy_cut(proxies[i]);
+        proxy_set(proxies[i], PROXY_REPLIES, PROXY_HOLD);
+        proxy_refuse(proxies[i], 0);
+    }
+    for (int i = 0; i < N; i++)
+        proxy_await_held(proxies[i], PROXY_REPLIES, 5); /* "+OK\r\n" to the greeting */
+    start_call(&call);
+    (void)poll(NULL, 0, 50);
+    for (int i = 0; i < N; i++)
+        proxy_set(proxies[i], PROXY_REPLIES, PROXY_PASS);
+    assert_rc(end_call(&call), REDLOCK_OK);
+    if (_i == 0)
+        assert_rc(redlock_release(call.lock), REDLOCK_OK);
+    AWAIT(servers_with_key("job") == 0);
+    free_all(client);
+}
+END_TEST
+
 /* A write to a dead peer raises SIGPIPE, which by default ends the process. */
 START_TEST(test_dead_peers_raise_no_signal)
 {
@@ -733,6 +858,7 @@ static Suite *failures_suite(void)
     tcase_add_loop_test(partial, test_end_after_a_partial_grant, 0, 2);
     tcase_add_test(partial, test_release_of_an_expired_lease);
     tcase_add_test(partial, test_quorum_after_the_ttl);
+    tcase_add_loop_test(partial, test_every_mixture_of_answers, 0, 2);
     suite_add_tcase(suite, partial);
     tcase_set_timeout(refusing, 60);
     tcase_add_loop_test(refusing, test_refusals_are_errors_of_their_node, 0,
@@ -743,6 +869,7 @@ static Suite *failures_suite(void)
     tcase_add_test(going, test_no_right_to_run_scripts);
     tcase_add_test(going, test_wrong_type_at_our_key);
     tcase_add_test(going, test_flush_and_restart_go_unnoticed);
+    tcase_add_loop_test(going, test_new_connections_are_waited_for, 0, 2);
     tcase_add_test(going, test_dead_peers_raise_no_signal);
     tcase_add_test(going, test_stopped_holder);
     suite_add_tcase(suite, going);

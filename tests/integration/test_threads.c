@@ -33,7 +33,7 @@ enum {
 
 /* ---- helpers ------------------------------------------------------------ */
 
-static redlock_client *new_client(int external_loop)
+static redlock_client *new_client_with(int external_loop, int64_t node_timeout_ms)
 {
     redlock_options options;
     redlock_client *client = NULL;
@@ -44,9 +44,21 @@ static redlock_client *new_client(int external_loop)
     options.nodes = servers_uris();
     options.node_count = N;
     options.external_loop = external_loop;
+    options.node_timeout_ms = node_timeout_ms;
     rc = redlock_client_new(&options, &client, text, sizeof text);
     ck_assert_msg(rc == 0, "%s: %s", redlock_strerror(rc), text);
     return client;
+}
+
+static redlock_client *new_client(int external_loop)
+{
+    return new_client_with(external_loop, 0);
+}
+
+/* For which a loaded machine is no silent one. */
+static redlock_client *new_patient_client(void)
+{
+    return new_client_with(0, 1000);
 }
 
 static redlock_lock_options lock_options(int64_t ttl_ms, int64_t wait_ms)
@@ -216,7 +228,7 @@ static void *run_member(void *argument)
 
 static void run_crowd(int threads, int names, uint32_t seed)
 {
-    struct crowd crowd = {.client = new_client(0), .names = names};
+    struct crowd crowd = {.client = new_patient_client(), .names = names};
     struct member members[CROWD_MAX];
     pthread_t ids[CROWD_MAX];
 
@@ -259,7 +271,7 @@ END_TEST
 /* While servers come and go under it, every call still returns. */
 START_TEST(test_crowd_with_failing_servers)
 {
-    struct crowd crowd = {.client = new_client(0), .names = 4};
+    struct crowd crowd = {.client = new_patient_client(), .names = 4};
     struct member members[8];
     pthread_t ids[8];
 
@@ -328,6 +340,76 @@ START_TEST(test_cancel_wakes_waiters)
     AWAIT(servers_with_key("job") == 0);
     redlock_client_free(client);
     redlock_cancel_free(cancel);
+}
+END_TEST
+
+/* Also the one that sits in poll: no call returns only because its poll has an end. */
+START_TEST(test_cancel_is_prompt)
+{
+    redlock_client *client = new_client(0);
+    redlock_lock_options options = lock_options(60000, 0);
+    redlock_lock *lock = acquire(client, "job", &options);
+    int64_t start_ms = servers_now_ms();
+
+    for (int round = 0; round < 20; round++) {
+        struct waiter waiter = {client, lock_options(30000, REDLOCK_WAIT_FOREVER), 0};
+        pthread_t id;
+        ck_assert_int_eq(redlock_cancel_new(&waiter.options.cancel), 0);
+        ck_assert_int_eq(pthread_create(&id, NULL, run_waiter, &waiter), 0);
+        AWAIT(leases_of(client) == 2);
+        redlock_cancel(waiter.options.cancel);
+        (void)pthread_join(id, NULL);
+        ck_assert_int_eq(waiter.rc, REDLOCK_CANCELLED);
+        redlock_cancel_free(waiter.options.cancel);
+    }
+    ck_assert_int_lt(servers_now_ms() - start_ms, SLACK_MS);
+    ck_assert_int_eq(redlock_release(lock), 0);
+    redlock_client_free(client);
+}
+END_TEST
+
+START_TEST(test_cancelled_release_does_not_wait)
+{
+    redlock_client *client = new_client(0);
+    redlock_lock_options options = lock_options(60000, 0);
+    redlock_cancel_handle *cancel = NULL;
+    redlock_lock *lock;
+
+    ck_assert_int_eq(redlock_cancel_new(&cancel), 0);
+    options.cancel = cancel;
+    lock = acquire(client, "job", &options);
+    redlock_cancel(cancel);
+    ck_assert_int_eq(redlock_is_held(lock), 1);
+    ck_assert_int_eq(redlock_extend(lock, 0), REDLOCK_CANCELLED);
+    ck_assert_int_eq(redlock_release(lock), REDLOCK_CANCELLED);
+    AWAIT(servers_with_key("job") == 0);
+    redlock_client_free(client);
+    redlock_cancel_free(cancel);
+}
+END_TEST
+
+/* A call without a lock, while another one sits in poll for ever. */
+START_TEST(test_inspect_beside_a_waiter)
+{
+    redlock_client *client = new_client(0);
+    redlock_lock_options options = lock_options(60000, 0);
+    redlock_lock *lock = acquire(client, "job", &options);
+    struct waiter waiter = {client, lock_options(30000, REDLOCK_WAIT_FOREVER), 0};
+    redlock_inspection sum;
+    pthread_t id;
+
+    ck_assert_int_eq(redlock_cancel_new(&waiter.options.cancel), 0);
+    ck_assert_int_eq(pthread_create(&id, NULL, run_waiter, &waiter), 0);
+    AWAIT(leases_of(client) == 2);
+    for (int round = 0; round < 100; round++) {
+        ck_assert_int_eq(redlock_inspect(client, "job", 3, &sum, NULL, 0), 0);
+        ck_assert_int_eq(sum.holder, REDLOCK_HOLDER_ONE);
+    }
+    redlock_cancel(waiter.options.cancel);
+    (void)pthread_join(id, NULL);
+    ck_assert_int_eq(redlock_release(lock), 0);
+    redlock_client_free(client);
+    redlock_cancel_free(waiter.options.cancel);
 }
 END_TEST
 
@@ -502,7 +584,7 @@ END_TEST
 /* Releasing at the very moment a renewal fires: no key survives, no false loss. */
 START_TEST(test_release_meets_renewal)
 {
-    redlock_client *client = new_client(0);
+    redlock_client *client = new_patient_client();
     struct witness witness = {0};
 
     for (int round = 0; round < 300; round++) {
@@ -545,6 +627,34 @@ START_TEST(test_started_operations_with_a_thread)
     AWAIT(servers_with_key("job") == 0);
     ck_assert_int_eq(redlock_fd(client), REDLOCK_ERR_STATE);
     ck_assert_int_eq(redlock_process(client), REDLOCK_ERR_STATE);
+    redlock_client_free(client);
+}
+END_TEST
+
+/* Its verdict comes from the thread that cancels; the callback from the background thread, which
+ * has no reason of its own to wake up. */
+START_TEST(test_cancelled_start_is_told_at_once)
+{
+    redlock_client *client = new_client(0);
+    redlock_lock_options plain = lock_options(60000, 0);
+    redlock_lock *lock = acquire(client, "job", &plain);
+    int64_t start_ms = servers_now_ms();
+
+    for (int round = 0; round < 20; round++) {
+        struct witness witness = {0};
+        redlock_lock_options options = witnessed(&witness, 30000);
+        redlock_lock *second = NULL;
+        options.wait_ms = REDLOCK_WAIT_FOREVER;
+        ck_assert_int_eq(redlock_cancel_new(&options.cancel), 0);
+        ck_assert_int_eq(redlock_start_acquire(client, "job", 3, &options, &second), 0);
+        (void)poll(NULL, 0, 10); /* the background thread falls asleep */
+        redlock_cancel(options.cancel);
+        AWAIT(atomic_load(&witness.events[REDLOCK_EVENT_DONE]) == 1);
+        ck_assert_int_eq(redlock_release(second), REDLOCK_CANCELLED);
+        redlock_cancel_free(options.cancel);
+    }
+    ck_assert_int_lt(servers_now_ms() - start_ms, SLACK_MS);
+    ck_assert_int_eq(redlock_release(lock), 0);
     redlock_client_free(client);
 }
 END_TEST
@@ -653,6 +763,9 @@ static Suite *threads_suite(void)
     tcase_add_checked_fixture(cancels, start_five, servers_stop);
     tcase_set_timeout(cancels, 60);
     tcase_add_test(cancels, test_cancel_wakes_waiters);
+    tcase_add_test(cancels, test_cancel_is_prompt);
+    tcase_add_test(cancels, test_cancelled_release_does_not_wait);
+    tcase_add_test(cancels, test_inspect_beside_a_waiter);
     tcase_add_test(cancels, test_cancel_leaves_no_key);
     tcase_add_test(cancels, test_pthread_cancel_is_held_back);
     suite_add_tcase(suite, cancels);
@@ -667,6 +780,7 @@ static Suite *threads_suite(void)
     tcase_add_checked_fixture(loops, start_five, servers_stop);
     tcase_set_timeout(loops, 60);
     tcase_add_test(loops, test_started_operations_with_a_thread);
+    tcase_add_test(loops, test_cancelled_start_is_told_at_once);
     tcase_add_test(loops, test_external_loop);
     tcase_add_test(loops, test_cancel_wakes_an_external_loop);
     suite_add_tcase(suite, loops);

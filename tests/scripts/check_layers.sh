@@ -36,7 +36,11 @@ serve         validity engine_state
 options       validity
 resolver      validity options
 io            validity command node engine options resolver
-client        validity engine io options error
+client_state  engine io options
+drive         validity client_state
+cancel        client_state
+lock          validity client_state
+client        validity client_state
 '
 
 # System headers every file may see: no clock, no socket, no thread, no entropy in them.
@@ -45,7 +49,7 @@ pure='assert ctype errno inttypes limits stdalign stdarg stdbool stddef stdint s
 extra='
 command   hiredis/hiredis.h hiredis/read.h
 node      hiredis/hiredis.h hiredis/read.h
-client    pthread.h stdatomic.h
+client_state pthread.h stdatomic.h
 '
 
 # The border to the operating system.

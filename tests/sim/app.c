@@ -144,6 +144,7 @@ int sim_release(struct sim *sim, struct sim_lock *lock)
     int64_t timeout_ms = node_timeout_ms(sim, lock->longest_ttl_ms);
     lock->released_in_time = sim_held(sim, lock);
     lock->releasing = true;
+    lock->interrupted = lock->running;
     lock->waits = false;
     int rc = redlock__engine_release(engine, lock->lease, clock_of(sim, lock->client));
     if (rc != REDLOCK_OK)

@@ -57,9 +57,11 @@ static void note_event(struct sim *sim, struct sim_lock *lock, redlock_event eve
     switch (event) {
     case REDLOCK_EVENT_DONE:
         lock->dones++;
-        if (!lock->awaits_done)
+        if (!lock->awaits_done && !lock->interrupted)
             sim_violate(sim, SIM_CHECK_EVENTS, "DONE without an operation");
-        lock->awaits_done = false;
+        /* The operation a release interrupted is done, too: one event for it or for both. */
+        lock->awaits_done = lock->interrupted && lock->lease->op != REDLOCK__OP_NONE;
+        lock->interrupted = false;
         break;
     case REDLOCK_EVENT_RENEWED:
         lock->renewed++;
@@ -313,6 +315,7 @@ void sim_thaw_client(struct sim *sim, uint32_t client)
 
 void sim_kill_client(struct sim *sim, uint32_t client)
 {
+    sim->clients[client].frozen = false;
     end_client(sim, client, false);
 }
 

@@ -156,6 +156,7 @@ struct sim_lock {
     char key[32];
     struct redlock__lease *lease;
     bool running;     /* an operation, and its result is not there yet */
+    bool interrupted; /* by a release, and its DONE event is not there yet */
     bool awaits_done; /* its DONE event is not there yet */
     int result;
     int64_t due_ns;      /* of the operation, on the client's clock */

@@ -28,7 +28,7 @@ struct swarm {
     uint32_t worker_count;
     struct worker workers[MAX_WORKERS];
     bool long_ttl;
-    bool quiet;
+    bool quiet, killed;
     int64_t fault_pause_ns, think_ns;
 };
 
@@ -92,6 +92,8 @@ static void use(struct swarm *swarm, struct worker *worker)
             sim_cancel(swarm->sim, lock);
         else if (what == 1 && one_in(swarm, 3))
             drop(swarm, worker);
+        else if (what == 2 && lock->acquired && !lock->releasing)
+            (void)sim_release(swarm->sim, lock);
     } else if (!lock->acquired || lock->releasing || what == 0) {
         drop(swarm, worker);
     } else if (what <= 3) {
@@ -105,7 +107,7 @@ static void work(struct sim *sim, void *context)
 {
     struct worker *worker = context;
     struct swarm *swarm = current;
-    if (swarm->quiet)
+    if (swarm->quiet || sim->clients[worker->client].engine == NULL)
         return;
     if (!sim->clients[worker->client].frozen) {
         if (worker->lock == NULL)
@@ -276,6 +278,18 @@ static void upset(struct sim *sim, void *context)
     sim_at(sim, sim_between(&swarm->random, SIM_MS, 800 * SIM_MS), end_fault, fault);
 }
 
+/* One dies, and leaves its keys to their ttl. */
+static void kill_one(struct sim *sim, void *context)
+{
+    struct swarm *swarm = context;
+    uint32_t client = any_client(swarm);
+    for (uint32_t i = 0; i < swarm->worker_count; i++)
+        if (swarm->workers[i].client == client)
+            swarm->workers[i].lock = NULL;
+    sim_kill_client(sim, client);
+    swarm->killed = true;
+}
+
 /* ---- one run ------------------------------------------------------------ */
 
 static struct sim_config any_config(struct swarm *swarm, uint64_t seed)
@@ -343,7 +357,8 @@ static void be_quiet(struct swarm *swarm)
         drop(swarm, worker);
     }
     sim_run(sim, 5 * SIM_S);
-    sim_check_orphans(sim);
+    if (!swarm->killed)
+        sim_check_orphans(sim);
 }
 
 /* Everybody can lock again. */
@@ -352,6 +367,8 @@ static void check_alive(struct swarm *swarm)
     struct sim *sim = swarm->sim;
     for (uint32_t c = 0; c < sim->config.clients; c++) {
         struct redlock__lease_config config = sim_lock_config(sim, 1000);
+        if (sim->clients[c].engine == NULL)
+            continue;
         config.wait_ms = 3000;
         struct sim_lock *lock = sim_acquire(sim, c, "probe", &config, NULL);
         if (lock == NULL || sim_wait(sim, lock) != REDLOCK_OK || !sim_held(sim, lock))
@@ -380,6 +397,8 @@ struct swarm_result swarm_run(uint64_t seed, uint32_t faults)
     swarm.sim->on_event = on_event;
     start_workers(&swarm);
     upset(swarm.sim, &swarm);
+    if ((swarm.faults & SWARM_KILLS) != 0)
+        sim_at(swarm.sim, sim_between(&swarm.random, 0, 3 * SIM_S), kill_one, &swarm);
     sim_run(swarm.sim, 3 * SIM_S);
     be_quiet(&swarm);
     check_alive(&swarm);
@@ -388,6 +407,8 @@ struct swarm_result swarm_run(uint64_t seed, uint32_t faults)
     result.hash = swarm.sim->hash;
     result.steps = swarm.sim->steps;
     for (uint32_t c = 0; c < config.clients; c++) {
+        if (swarm.sim->clients[c].engine == NULL)
+            continue;
         redlock_stats stats = sim_stats(swarm.sim, c);
         result.acquired += stats.acquired;
         result.extended += stats.extended;

@@ -16,7 +16,8 @@ enum {
     SWARM_ERRORS = 32,  /* primaries refuse commands */
     SWARM_LATE = 64,    /* requests land after their connection's end */
     SWARM_SLOW = 128,   /* latencies up to the ttl */
-    SWARM_ALL = 255
+    SWARM_KILLS = 256,  /* one client dies */
+    SWARM_ALL = 511
 };
 
 struct swarm_result {

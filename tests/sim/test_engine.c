@@ -104,6 +104,35 @@ START_TEST(a_late_grant_seen_before_a_verdict_does_not_carry_the_next_round)
 }
 END_TEST
 
+START_TEST(a_primary_whose_set_may_still_arrive_is_not_set_again)
+{
+    struct sim *sim = scenario_new(5, 1, 220 + (uint64_t)_i);
+    sim_trigger(sim, 0, 0, SIM_SET, 1, SIM_CUT_LATE);
+    struct sim_lock *lock = sim_lock_now(sim, 0, "k", 5000);
+    ck_assert_int_eq(lock->result, REDLOCK_OK);
+    sim_run(sim, 50 * SIM_MS); /* connected again */
+    for (int k = 0; k < 3; k++) {
+        ck_assert_int_eq(sim_extend_now(sim, lock, 0), REDLOCK_OK);
+        sim_run(sim, 5 * SIM_MS);
+        ck_assert_int_eq(sim->servers[0].last_extend, 0);
+        ck_assert_uint_eq(sim_count(sim, 0, SIM_SET), 0);
+    }
+    sim_deliver(sim, 0, 0);
+    sim_run(sim, 5 * SIM_MS);
+    ck_assert_uint_eq(sim_where(sim, lock), 0x1f);
+    ck_assert_int_eq(sim_extend_now(sim, lock, 0), REDLOCK_OK);
+    sim_run(sim, 5 * SIM_MS);
+    ck_assert_uint_eq(lock->lease->counted & 0x1, 0); /* seen, and counted only by the next */
+    ck_assert_int_eq(sim_extend_now(sim, lock, 0), REDLOCK_OK);
+    sim_run(sim, 5 * SIM_MS);
+    ck_assert_uint_eq(lock->lease->counted & 0x1, 1);
+    ck_assert_int_eq(sim_release_now(sim, lock), REDLOCK_OK);
+    sim_run(sim, 500 * SIM_MS);
+    ck_assert_uint_eq(sim_present(sim, "k"), 0);
+    scenario_end(sim);
+}
+END_TEST
+
 /* ---- acquiring ---------------------------------------------------------- */
 
 START_TEST(an_uncontended_acquire_is_one_set_per_primary)
@@ -435,6 +464,8 @@ int main(void)
     TCase *t = scenario_case(suite, "counted set", 20);
     tcase_add_loop_test(t, a_holder_is_told_lost_after_another_came_and_went, 0, 20);
     tcase_add_loop_test(t, a_late_grant_seen_before_a_verdict_does_not_carry_the_next_round, 0, 20);
+
+    tcase_add_loop_test(t, a_primary_whose_set_may_still_arrive_is_not_set_again, 0, 10);
 
     t = scenario_case(suite, "acquiring", 20);
     tcase_add_loop_test(t, an_uncontended_acquire_is_one_set_per_primary, 0, 10);

@@ -381,6 +381,20 @@ static int check_times(const struct parser *parser)
     return CLI_CONTINUE;
 }
 
+/* Renewal begins at a third of the ttl: before that nobody must have given up already. */
+static int check_grace(const struct parser *parser)
+{
+    const struct cli_args *args = parser->args;
+    int64_t drift_ms = args->ttl_ms * args->drift_ppm / 1000000 + 3;
+
+    if (args->command == COMMAND_RUN &&
+        args->ttl_ms - drift_ms - args->grace_ms <= args->ttl_ms / 3)
+        return usage(parser,
+                     "nothing is left between the first renewal and the grace: shorten --grace, "
+                     "or lengthen --ttl");
+    return CLI_CONTINUE;
+}
+
 static int check(const struct parser *parser)
 {
     const struct cli_args *args = parser->args;
@@ -398,7 +412,7 @@ static int check(const struct parser *parser)
         return usage(parser, "the command to run is missing: redlock run KEY -- CMD");
     if (strlen(parser->words[0]) == 0 || strlen(parser->words[0]) > REDLOCK_MAX_KEY_LEN)
         return usage(parser, "the KEY must have 1 to %d bytes", REDLOCK_MAX_KEY_LEN);
-    return check_times(parser);
+    return check_times(parser) == CLI_CONTINUE ? check_grace(parser) : CLI_USAGE;
 }
 
 /* ---- nodes and password -------------------------------------------------- */

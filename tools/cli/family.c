@@ -39,13 +39,6 @@ struct processes {
     size_t count, room;
 };
 
-void family_adopt(void)
-{
-    /* Whoever adopts must reap, and finds whom to reap in /proc. */
-    if (access("/proc/self/stat", R_OK) == 0)
-        prctl(PR_SET_CHILD_SUBREAPER, 1UL, 0UL, 0UL, 0UL);
-}
-
 /* The second field of stat, a name in parentheses, may itself hold blanks and parentheses. */
 static int read_stat(int proc, const char *name, struct process *process)
 {
@@ -116,6 +109,33 @@ static int read_all(struct processes *all)
     return all->count > 0 ? rc : -1;
 }
 
+void family_adopt(struct family *family)
+{
+    struct processes all = {NULL, 0, 0};
+
+    *family = (struct family){.group_only = read_all(&all) != 0};
+    for (size_t i = 0; i < all.count; i++) {
+        if (all.list[i].parent != getpid())
+            continue;
+        if (family->other_count == FAMILY_OTHERS_MAX)
+            family->group_only = 1;
+        else
+            family->others[family->other_count++] = all.list[i].pid;
+    }
+    free(all.list);
+    /* Whoever adopts must reap, and finds whom to reap in /proc. */
+    if (!family->group_only)
+        prctl(PR_SET_CHILD_SUBREAPER, 1UL, 0UL, 0UL, 0UL);
+}
+
+static int is_other(const struct family *family, pid_t pid)
+{
+    for (size_t i = 0; i < family->other_count; i++)
+        if (family->others[i] == pid)
+            return 1;
+    return 0;
+}
+
 static int is_ours(const struct processes *all, pid_t pid)
 {
     struct process key = {.pid = pid};
@@ -125,7 +145,7 @@ static int is_ours(const struct processes *all, pid_t pid)
 }
 
 /* Children may have lower numbers than their parents: repeated until nothing is added. */
-static void mark_descendants(const struct processes *all, pid_t root)
+static void mark_descendants(const struct family *family, const struct processes *all, pid_t root)
 {
     int more = 1;
 
@@ -134,22 +154,25 @@ static void mark_descendants(const struct processes *all, pid_t root)
         for (size_t i = 0; i < all->count; i++) {
             struct process *process = &all->list[i];
 
-            if (!process->ours && (process->parent == root || is_ours(all, process->parent)))
-                process->ours = 1, more = 1;
+            if (process->ours || (process->parent == root ? is_other(family, process->pid)
+                                                          : !is_ours(all, process->parent)))
+                continue;
+            process->ours = 1;
+            more = 1;
         }
     }
 }
 
-int family_signal(pid_t leader, int number)
+int family_signal(const struct family *family, pid_t leader, int number)
 {
     struct processes all = {NULL, 0, 0};
     int living = FAMILY_UNKNOWN;
 
     if (number != 0 && leader > 0)
         kill(-leader, number);
-    if (read_all(&all) != 0)
+    if (family->group_only || read_all(&all) != 0)
         goto out;
-    mark_descendants(&all, getpid());
+    mark_descendants(family, &all, getpid());
     living = 0;
     for (size_t i = 0; i < all.count; i++) {
         const struct process *process = &all.list[i];
@@ -172,12 +195,14 @@ out:
 
 #else
 
-void family_adopt(void)
+void family_adopt(struct family *family)
 {
+    *family = (struct family){.group_only = 1};
 }
 
-int family_signal(pid_t leader, int number)
+int family_signal(const struct family *family, pid_t leader, int number)
 {
+    (void)family;
     if (number != 0 && leader > 0)
         kill(-leader, number);
     return FAMILY_UNKNOWN;

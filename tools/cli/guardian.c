@@ -36,12 +36,15 @@
 #include "text.h"
 #include "watch.h"
 
-#define KILL_AGAIN_NS (5 * CLOCK_NS_PER_MS)    /* between two passes over what is not dead yet */
+#define KILL_AGAIN_NS                                                                              \
+    (2 * CLOCK_NS_PER_MS) /* between two passes over what is not dead yet, at first */
+#define KILL_SELDOM_NS (128 * CLOCK_NS_PER_MS)
 #define REPORT_AGAIN_NS (50 * CLOCK_NS_PER_MS) /* to a wrapper whose socket is full */
 
 struct guardian {
     const struct guardian_plan *plan;
     struct watch watch;
+    struct family family;
     struct notes notes; /* SIGCHLD */
     int wrapper;        /* -1: dead */
     int timer;          /* -1: none, the timeout of poll has to do */
@@ -50,6 +53,7 @@ struct guardian {
     int ended;          /* status is valid */
     int status;         /* as in MESSAGE_EXITED */
     int reported;       /* the wrapper knows it */
+    int64_t pause_ns;   /* until what is not dead yet is killed again: grows */
     int gone;           /* ended for the lease, and so is all it started */
 };
 
@@ -97,7 +101,7 @@ static void set_timer(int timer, int64_t at_ns)
 static int64_t next_ns(const struct guardian *guardian, int64_t now_ns)
 {
     if (guardian->watch.state == WATCH_KILLING && !guardian->gone)
-        return now_ns + KILL_AGAIN_NS;
+        return now_ns + guardian->pause_ns;
     if (guardian->ended && !guardian->reported && guardian->wrapper >= 0)
         return now_ns + REPORT_AGAIN_NS;
     return watch_next_ns(&guardian->watch);
@@ -163,8 +167,10 @@ static void look_at_command(struct guardian *guardian)
 static void look_at_family(struct guardian *guardian)
 {
     int killing = guardian->watch.state == WATCH_KILLING;
-    int left = family_signal(guardian->command, killing ? SIGKILL : 0);
+    int left = family_signal(&guardian->family, guardian->command, killing ? SIGKILL : 0);
 
+    if (killing && guardian->pause_ns < KILL_SELDOM_NS)
+        guardian->pause_ns *= 2;
     guardian->gone = guardian->ended && (left == 0 || (left == FAMILY_UNKNOWN && killing));
 }
 
@@ -174,12 +180,12 @@ static void act(struct guardian *guardian, int64_t now_ns)
 {
     switch (watch_due(&guardian->watch, now_ns)) {
     case WATCH_TERMINATE:
-        family_signal(guardian->command, SIGTERM);
-        family_signal(guardian->command, SIGCONT);
+        family_signal(&guardian->family, guardian->command, SIGTERM);
+        family_signal(&guardian->family, guardian->command, SIGCONT);
         report(guardian, MESSAGE_TERMINATING, 0);
         break;
     case WATCH_KILL:
-        family_signal(guardian->command, SIGKILL);
+        family_signal(&guardian->family, guardian->command, SIGKILL);
         report(guardian, MESSAGE_KILLED, 0);
         break;
     case WATCH_NOTHING:
@@ -240,7 +246,7 @@ static void wait_for_news(struct guardian *guardian)
         look_at_start(guardian);
     while (notes_next(&guardian->notes, &note))
         if (guardian->command > 0)
-            family_signal(guardian->command, 0); /* reaps */
+            family_signal(&guardian->family, guardian->command, 0); /* reaps */
 }
 
 /* Nobody else is left who could say it. */
@@ -282,13 +288,14 @@ static void guard(struct guardian *guardian)
 /* A copy of the wrapper so far; never returns into it. */
 static void become(const struct guardian_plan *plan, int wrapper)
 {
-    struct guardian guardian = {.plan = plan, .wrapper = wrapper, .starting = -1};
+    struct guardian guardian = {
+        .plan = plan, .wrapper = wrapper, .starting = -1, .pause_ns = KILL_AGAIN_NS};
 
     setpgid(0, 0);
     if (notes_open(&guardian.notes) != 0)
         _exit(1);
     signals_guard(&guardian.notes);
-    family_adopt();
+    family_adopt(&guardian.family);
     guardian.timer = open_timer();
     watch_init(&guardian.watch, plan->grace_ns, plan->margin_ns);
     guard(&guardian);

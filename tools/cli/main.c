@@ -7,7 +7,9 @@
  * Every function that can fail has said why before it returns, and returns the exit status; so
  * there is one exit, here.
  */
+#include <fcntl.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #include "args.h"
 #include "commands.h"
@@ -33,11 +35,26 @@ static int dispatch(const struct cli_args *args)
     return CLI_INTERNAL;
 }
 
+/* Started with standard descriptors closed, a pipe of ours would become one of them. The command
+ * finds them as closed as they were. */
+static void fill_standard_fds(void)
+{
+    int fd;
+
+    do
+        fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+    while (fd >= 0 && fd <= STDERR_FILENO);
+    if (fd >= 0)
+        close(fd);
+}
+
 int main(int argc, char **argv)
 {
     struct cli_args args;
-    int status = args_parse(argc, argv, &args);
+    int status;
 
+    fill_standard_fds();
+    status = args_parse(argc, argv, &args);
     if (status == CLI_CONTINUE)
         status = dispatch(&args);
     args_clear(&args);

@@ -24,7 +24,6 @@
 #include "clock.h"
 #include "commands.h"
 #include "duration.h"
-#include "family.h"
 #include "guardian.h"
 #include "report.h"
 #include "signals.h"
@@ -50,6 +49,7 @@ static int prepare(struct wrapper *wrapper, const struct cli_args *args, struct 
     wrapper->notes = notes;
     wrapper->hold_until_ns = CLOCK_NEVER;
     watch_init(&wrapper->backup, grace_ns + margin_ns / 2, margin_ns / 2);
+    family_adopt(&wrapper->family); /* should the guardian die, what it guarded falls to us */
     terminal_open(&wrapper->terminal);
     signals_save(signals);
     signals_block(&old);
@@ -63,7 +63,6 @@ static int prepare(struct wrapper *wrapper, const struct cli_args *args, struct 
         report_say(args, "cannot begin: %s", strerror(errno));
         return CLI_INTERNAL;
     }
-    family_adopt(); /* should the guardian die, what it guarded falls to us */
     return CLI_CONTINUE;
 }
 

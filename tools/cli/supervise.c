@@ -26,12 +26,12 @@
 #include "channel.h"
 #include "clock.h"
 #include "duration.h"
-#include "family.h"
 #include "report.h"
 #include "signals.h"
 #include "status.h"
 
-#define KILL_AGAIN_MS 5
+#define KILL_AGAIN_MS 4 /* between two passes over what is not dead yet, at first */
+#define KILL_SELDOM_MS 128
 
 /* ---- to the guardian ----------------------------------------------------- */
 
@@ -278,14 +278,18 @@ static void on_message(struct wrapper *wrapper, const struct message *message)
 /* The guardian is dead or does not act. What it guarded falls to us, and is killed. */
 static void take_over(struct wrapper *wrapper)
 {
+    int pause_ms = KILL_AGAIN_MS;
+
     pthread_mutex_lock(&wrapper->mutex);
     close(wrapper->channel);
     wrapper->channel = -1;
     pthread_mutex_unlock(&wrapper->mutex);
     kill(wrapper->guardian, SIGKILL);
     waitpid(wrapper->guardian, NULL, 0);
-    while (family_signal(wrapper->group, SIGKILL) > 0)
-        poll(NULL, 0, KILL_AGAIN_MS);
+    while (family_signal(&wrapper->family, wrapper->group, SIGKILL) > 0) {
+        poll(NULL, 0, pause_ms);
+        pause_ms = pause_ms < KILL_SELDOM_MS ? pause_ms * 2 : KILL_SELDOM_MS;
+    }
     wrapper->guardian = -1;
     wrapper->guardian_failed = 1;
     on_ended(wrapper, -SIGKILL);

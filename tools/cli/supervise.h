@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "family.h"
 #include "session.h"
 #include "terminal.h"
 #include "text.h"
@@ -26,6 +27,7 @@ struct wrapper {
     int armed;             /* the guardian knows of the lease: tell it of renewals */
     int64_t hold_until_ns; /* --max-hold; CLOCK_NEVER without */
 
+    struct family family;
     pid_t guardian;
     pid_t group;                       /* the command's; 0: not started */
     struct watch backup;               /* for a guardian that does not do its work */

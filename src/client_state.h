@@ -1,0 +1,128 @@
+/*
+ * The facade's state, shared by its four files: drive.c (who works, sleeps, and is woken),
+ * client.c (a client's life, and questions to it), lock.c (locks), cancel.c. Nobody else
+ * includes this.
+ *
+ * Functions that end in _locked want the client's mutex held.
+ */
+#ifndef REDLOCK__CLIENT_STATE_H
+#define REDLOCK__CLIENT_STATE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine.h"
+#include "io.h"
+#include "options.h"
+#include "redlock.h"
+
+/* Events of one lock, in order, each kind once. */
+struct redlock__events {
+    unsigned count;
+    redlock_event kinds[4];
+};
+
+/* What somebody waits for, on the waiter's stack. */
+struct redlock__call {
+    const struct redlock__lease *lease;
+    const struct redlock__inspection *inspection; /* if lease is NULL */
+    bool detaching;                               /* waits for a renewal to end */
+    bool asleep;                                  /* in the client's list, on its condition */
+    bool woken;                                   /* signalled, since its verdict is there */
+    struct redlock__call *next, *prev;
+    pthread_cond_t verdict;
+};
+
+struct redlock_client {
+    struct redlock__settings *settings;
+    struct redlock__origin *origin;
+    atomic_uint arriving; /* callers on their way to the mutex */
+
+    pthread_mutex_t mutex; /* guards all that follows */
+    struct redlock__engine *engine;
+    struct redlock__io *io;
+    struct redlock__call *driver;
+    struct redlock__call *asleep_head, *asleep_tail;
+    uint32_t woken;       /* sleepers whose verdict is there, and who have not come yet */
+    bool brief;           /* the driver polls for DEFER_MS at most, and then sends */
+    uint32_t unannounced; /* calls that end without an event of a lock */
+    uint32_t started;     /* operations of redlock_start_* without a verdict */
+
+    redlock_lock *to_call_head, *to_call_tail; /* whose callbacks are due */
+    redlock_lock *calling;                     /* whose callback runs, in calling_thread */
+    pthread_t calling_thread;
+    pthread_cond_t called;
+    bool line_waits;
+    int line_level;
+    char line[REDLOCK__LOG_LEN];
+
+    pthread_t background;
+    bool threaded, stopping;
+};
+
+struct redlock_lock {
+    redlock_client *client;
+    struct redlock__lease *lease; /* NULL before it begins and after it is forgotten */
+    struct redlock__call *call;   /* who waits for its operation */
+    bool started;                 /* its operation was begun by redlock_start_* */
+    bool called;                  /* in the client's list of callbacks due */
+    redlock_lock *next_call;
+    struct redlock__events to_call, unread;
+    struct redlock__signal signal; /* raised while `unread` has some */
+    redlock_lock_options options;  /* whose on_event is NULL once released */
+    redlock_lock *next_carrier, *prev_carrier;
+};
+
+struct redlock_cancel_handle {
+    struct redlock__origin *origin;
+    atomic_bool cancelled;
+    pthread_mutex_t mutex; /* guards the list */
+    redlock_lock *carriers;
+};
+
+/* False in a forked child. */
+static inline bool redlock__client_here(const redlock_client *client)
+{
+    return redlock__origin_here(client->origin);
+}
+
+/* ---- drive.c ---- */
+
+/* Takes the mutex for an operation, with cancellation of the thread disabled; _leave wants
+ * what it returns. */
+int redlock__enter(redlock_client *client);
+void redlock__leave(redlock_client *client, int cancel_state);
+
+/* After every change: sends, tells who waits, wakes the driver if it would miss something. */
+void redlock__settle_locked(redlock_client *client);
+
+/* Drives, or sleeps while somebody else does, until the call has its verdict. */
+void redlock__wait_locked(redlock_client *client, struct redlock__call *call);
+
+/* Wakes a party that is in poll and would miss something, or wake after until_ns. */
+void redlock__wake_party_locked(redlock_client *client, enum redlock__party party,
+                                int64_t until_ns);
+
+redlock_event redlock__pop_event(struct redlock__events *events);
+void redlock__end_start_locked(redlock_lock *lock);
+
+/* Callbacks and log lines. */
+bool redlock__owes_callback_locked(const redlock_client *client);
+void redlock__unqueue_callback_locked(redlock_lock *lock);
+/* Runs all that are due; true if code of the application ran, for which the mutex was let go. */
+bool redlock__dispatch_locked(redlock_client *client);
+
+/* The background thread; the argument is the client. */
+void *redlock__run_background(void *client);
+
+/* ---- cancel.c ---- */
+
+void redlock__register_carrier(redlock_lock *lock);
+void redlock__unregister_carrier(redlock_lock *lock);
+bool redlock__is_cancelled(const redlock_lock *lock);
+/* Ends the operation that runs, if its handle was cancelled. */
+void redlock__stop_if_cancelled_locked(redlock_lock *lock);
+
+#endif

@@ -1,0 +1,354 @@
+/*
+ * Who works, who sleeps, who is woken: the facade's threads, under one mutex.
+ *
+ * Who works. The mutex guards the engine, the links and all that is below. It is never held across
+ * a poll that waits, or while code of the application runs. Whoever holds it may process: queue,
+ * send, read. "Driver" is only the caller who sits in poll. A caller that finds no driver drives
+ * until its own verdict, so a lone caller reads its answers itself and no thread is switched on its
+ * path. All others sleep, each on its own condition, and are signalled when their verdict is there.
+ *
+ * Who is woken. Three rules, checked by whoever changed something, before it lets the mutex go.
+ * redlock__settle_locked(): a driver in poll is woken if its watch misses a link or a deadline, or
+ * if its own verdict came through another thread. leave_locked(), where there is no driver: another
+ * waiting caller is woken, to drive; that one does the same when it leaves, also if it finds its
+ * own verdict there. So whenever the mutex is free, there is a driver, or somebody woken, or nobody
+ * waiting. If nobody waits, the background thread is woken, unless its next look is soon enough:
+ * by the next deadline, and within STRAGGLER_MS while answers are owed. Connections that are being
+ * set up it watches anyway.
+ *
+ * Who sends. Callers announce themselves before they wait for the mutex, and those woken with
+ * their verdict are known to come through it. Whoever sees others coming leaves the sending to
+ * them, so that the writes of a crowd go out together; a brief poll of the driver bounds the delay.
+ */
+#include <assert.h>
+#include <string.h>
+
+#include "client_state.h"
+#include "validity.h"
+
+enum {
+    STRAGGLER_MS = 10, /* answers owed to nobody who waits are read within this */
+    DEFER_MS = 1,      /* what is to be sent waits no longer for more to be sent with it */
+    IDLE_MS = 50       /* links not looked at for this long may have been closed */
+};
+
+/* ---- events ------------------------------------------------------------- */
+
+static void push_event(struct redlock__events *events, redlock_event kind)
+{
+    for (unsigned i = 0; i < events->count; i++)
+        if (events->kinds[i] == kind)
+            return;
+    assert(events->count < sizeof events->kinds / sizeof events->kinds[0]);
+    events->kinds[events->count++] = kind;
+}
+
+redlock_event redlock__pop_event(struct redlock__events *events)
+{
+    redlock_event first = events->kinds[0];
+
+    if (events->count == 0)
+        return REDLOCK_EVENT_NONE;
+    events->count--;
+    memmove(events->kinds, events->kinds + 1, events->count * sizeof events->kinds[0]);
+    return first;
+}
+
+static void queue_callback_locked(redlock_lock *lock)
+{
+    redlock_client *client = lock->client;
+
+    if (lock->called || lock->to_call.count == 0)
+        return;
+    lock->called = true;
+    lock->next_call = NULL;
+    if (client->to_call_head == NULL)
+        client->to_call_head = lock;
+    else
+        client->to_call_tail->next_call = lock;
+    client->to_call_tail = lock;
+}
+
+void redlock__unqueue_callback_locked(redlock_lock *lock)
+{
+    redlock_client *client = lock->client;
+    redlock_lock **link = &client->to_call_head, *before = NULL;
+
+    if (!lock->called)
+        return;
+    for (; *link != lock; link = &(*link)->next_call)
+        before = *link;
+    *link = lock->next_call;
+    if (client->to_call_tail == lock)
+        client->to_call_tail = before;
+    lock->called = false;
+}
+
+void redlock__wake_party_locked(redlock_client *client, enum redlock__party party, int64_t until_ns)
+{
+    if (redlock__io_stale(client->io, party, until_ns))
+        redlock__io_wake(client->io, party);
+}
+
+static void wake_call_locked(redlock_client *client, struct redlock__call *call)
+{
+    if (call->asleep && !call->woken) {
+        call->woken = true;
+        client->woken++;
+        (void)pthread_cond_signal(&call->verdict);
+    }
+    if (call == client->driver)
+        redlock__wake_party_locked(client, REDLOCK__DRIVER, INT64_MIN);
+}
+
+void redlock__end_start_locked(redlock_lock *lock)
+{
+    if (lock->started)
+        lock->client->started--;
+    lock->started = false;
+}
+
+static void route_event_locked(redlock_lock *lock, redlock_event event)
+{
+    if (event == REDLOCK_EVENT_DONE) {
+        if (lock->call != NULL)
+            wake_call_locked(lock->client, lock->call);
+        if (!lock->started)
+            return;
+        redlock__end_start_locked(lock);
+    }
+    if (event != REDLOCK_EVENT_RENEWED) {
+        push_event(&lock->unread, event);
+        if (lock->signal.fds[0] >= 0)
+            redlock__signal_raise(&lock->signal);
+    }
+    if (lock->options.on_event != NULL) {
+        push_event(&lock->to_call, event);
+        queue_callback_locked(lock);
+    }
+}
+
+static bool call_is_over(const struct redlock__call *call)
+{
+    if (call->lease == NULL)
+        return call->inspection->started && call->inspection->owed == 0;
+    if (call->detaching)
+        return call->lease->state != REDLOCK__LEASE_RENEWING;
+    return call->lease->op == REDLOCK__OP_NONE;
+}
+
+static void take_events_locked(redlock_client *client)
+{
+    struct redlock__lease *lease;
+    redlock_event event;
+
+    while ((event = redlock__engine_pull_event(client->engine, &lease)) != REDLOCK_EVENT_NONE)
+        route_event_locked(lease->user, event);
+    if (client->unannounced > 0)
+        for (struct redlock__call *call = client->asleep_head; call != NULL; call = call->next)
+            if (call_is_over(call))
+                wake_call_locked(client, call);
+    if (client->unannounced > 0 && client->driver != NULL && call_is_over(client->driver))
+        wake_call_locked(client, client->driver);
+    if (client->settings->log != NULL && !client->line_waits)
+        client->line_waits =
+            redlock__engine_pull_log(client->engine, &client->line_level, client->line);
+}
+
+/* Something is due to the application. */
+bool redlock__owes_callback_locked(const redlock_client *client)
+{
+    return client->to_call_head != NULL || client->line_waits;
+}
+
+/* Somebody is about to come through redlock__settle_locked(): a caller that waits for the mutex, or
+ * one that the scheduler has still to run, which the driver does not wait for longer than DEFER_MS.
+ */
+static bool others_will_send_locked(const redlock_client *client)
+{
+    bool driver_in_poll = redlock__io_stale(client->io, REDLOCK__DRIVER, INT64_MIN);
+
+    return atomic_load(&client->arriving) > 0 ||
+           (client->woken > 0 && (client->brief || !driver_in_poll));
+}
+
+/* After every change: sends, tells who waits, wakes the driver if it would miss something. */
+void redlock__settle_locked(redlock_client *client)
+{
+    if (!others_will_send_locked(client))
+        redlock__io_flush(client->io);
+    take_events_locked(client);
+    redlock__wake_party_locked(client, REDLOCK__DRIVER,
+                               redlock__engine_next_deadline(client->engine));
+    if (redlock__owes_callback_locked(client)) {
+        if (client->threaded)
+            redlock__wake_party_locked(client, REDLOCK__BACKGROUND, INT64_MIN);
+        else
+            redlock__io_wake(client->io, REDLOCK__BACKGROUND);
+    }
+}
+
+/* ---- waiting ------------------------------------------------------------ */
+
+/* When somebody has to look at the sockets at the latest if nobody waits for them. */
+static int64_t next_look_locked(const redlock_client *client)
+{
+    int64_t next_ns = redlock__engine_next_deadline(client->engine);
+    int64_t soon_ns = redlock__ms_to_ns(STRAGGLER_MS);
+
+    if (redlock__engine_owed(client->engine))
+        next_ns = redlock__min(next_ns, redlock__clock_ns() + soon_ns);
+    return next_ns;
+}
+
+static void leave_locked(redlock_client *client)
+{
+    if (client->driver != NULL)
+        return;
+    if (client->asleep_head != NULL)
+        (void)pthread_cond_signal(&client->asleep_head->verdict);
+    else
+        redlock__wake_party_locked(client, REDLOCK__BACKGROUND, next_look_locked(client));
+}
+
+static void drive_locked(redlock_client *client, struct redlock__call *call)
+{
+    client->driver = call;
+    while (!call_is_over(call)) {
+        int64_t until_ns = redlock__engine_next_deadline(client->engine);
+        bool brief = client->woken > 0;
+        if (brief)
+            until_ns = redlock__min(until_ns, redlock__clock_ns() + redlock__ms_to_ns(DEFER_MS));
+        client->brief = brief;
+        redlock__io_watch(client->io, REDLOCK__DRIVER, REDLOCK__WATCH_ALL, until_ns);
+        (void)pthread_mutex_unlock(&client->mutex);
+        redlock__io_poll(client->io, REDLOCK__DRIVER);
+        (void)pthread_mutex_lock(&client->mutex);
+        redlock__io_read(client->io, REDLOCK__DRIVER);
+        client->brief = false;
+        if (brief)
+            redlock__io_flush(client->io);
+        redlock__settle_locked(client);
+    }
+    client->driver = NULL;
+}
+
+static void sleep_locked(redlock_client *client, struct redlock__call *call)
+{
+    (void)pthread_cond_init(&call->verdict, NULL);
+    call->asleep = true;
+    call->next = NULL;
+    call->prev = client->asleep_tail;
+    *(call->prev != NULL ? &call->prev->next : &client->asleep_head) = call;
+    client->asleep_tail = call;
+    (void)pthread_cond_wait(&call->verdict, &client->mutex);
+    *(call->prev != NULL ? &call->prev->next : &client->asleep_head) = call->next;
+    *(call->next != NULL ? &call->next->prev : &client->asleep_tail) = call->prev;
+    call->asleep = false;
+    if (call->woken)
+        client->woken--;
+    call->woken = false;
+    (void)pthread_cond_destroy(&call->verdict);
+}
+
+void redlock__wait_locked(redlock_client *client, struct redlock__call *call)
+{
+    redlock__settle_locked(client);
+    while (!call_is_over(call)) {
+        if (client->driver == NULL)
+            drive_locked(client, call);
+        else
+            sleep_locked(client, call);
+    }
+}
+
+/* Takes the mutex for an operation. Returns what redlock__leave() needs. */
+int redlock__enter(redlock_client *client)
+{
+    int cancel_state;
+
+    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
+    (void)atomic_fetch_add(&client->arriving, 1);
+    (void)pthread_mutex_lock(&client->mutex);
+    (void)atomic_fetch_sub(&client->arriving, 1);
+    if (client->driver == NULL &&
+        redlock__clock_ns() - redlock__io_looked_ns(client->io) >= redlock__ms_to_ns(IDLE_MS))
+        redlock__io_look(client->io);
+    return cancel_state;
+}
+
+void redlock__leave(redlock_client *client, int cancel_state)
+{
+    redlock__settle_locked(client);
+    leave_locked(client);
+    (void)pthread_mutex_unlock(&client->mutex);
+    (void)pthread_setcancelstate(cancel_state, NULL);
+}
+
+/* ---- the background thread ---------------------------------------------- */
+
+/* Runs one callback that is due. */
+static void call_back_locked(redlock_client *client, redlock_lock *lock)
+{
+    redlock_event_fn *on_event = lock->options.on_event;
+    void *context = lock->options.event_context;
+    redlock_event event = redlock__pop_event(&lock->to_call);
+
+    redlock__unqueue_callback_locked(lock);
+    queue_callback_locked(lock);
+    client->calling = lock;
+    client->calling_thread = pthread_self();
+    (void)pthread_mutex_unlock(&client->mutex);
+    on_event(context, lock, event);
+    (void)pthread_mutex_lock(&client->mutex);
+    client->calling = NULL;
+    (void)pthread_cond_broadcast(&client->called);
+}
+
+/* True if code of the application ran, for which the mutex was let go. */
+bool redlock__dispatch_locked(redlock_client *client)
+{
+    bool any = redlock__owes_callback_locked(client);
+
+    while (client->to_call_head != NULL)
+        call_back_locked(client, client->to_call_head);
+    while (client->line_waits) {
+        (void)pthread_mutex_unlock(&client->mutex);
+        client->settings->log(client->settings->log_context, client->line_level, client->line);
+        (void)pthread_mutex_lock(&client->mutex);
+        client->line_waits =
+            redlock__engine_pull_log(client->engine, &client->line_level, client->line);
+    }
+    return any;
+}
+
+/* Sleeps in poll until its next look; between two looks it watches what is being set up, and
+ * everything only while a started operation has nobody else who reads its answers. */
+static void background_turn_locked(redlock_client *client)
+{
+    bool all = client->started > 0;
+
+    redlock__io_watch(client->io, REDLOCK__BACKGROUND,
+                      all ? REDLOCK__WATCH_ALL : REDLOCK__WATCH_UNSETTLED,
+                      next_look_locked(client));
+    (void)pthread_mutex_unlock(&client->mutex);
+    redlock__io_poll(client->io, REDLOCK__BACKGROUND);
+    (void)pthread_mutex_lock(&client->mutex);
+    redlock__io_read(client->io, REDLOCK__BACKGROUND);
+    if (client->driver == NULL && !all)
+        redlock__io_look(client->io);
+}
+
+void *redlock__run_background(void *argument)
+{
+    redlock_client *client = argument;
+
+    (void)pthread_mutex_lock(&client->mutex);
+    while (!client->stopping) {
+        redlock__settle_locked(client);
+        if (!redlock__dispatch_locked(client))
+            background_turn_locked(client);
+    }
+    (void)pthread_mutex_unlock(&client->mutex);
+    return NULL;
+}
