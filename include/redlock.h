@@ -349,7 +349,8 @@ REDLOCK_API REDLOCK_MUST_USE int redlock_extend(redlock_lock *lock, int64_t ttl_
 /*
  * Removes the key from every primary it was ever written to, and frees the handle
  * in every case. NULL is accepted (ERR_ARGUMENT).
- * Threads: any, as the last use of the handle. Blocks: at most a node timeout;
+ * Threads: any, as the last use of the handle. Blocks: at most a node timeout, and one
+ * more while connections are being set up (an adopted lock: connect timeout + node timeout);
  * primaries that have not answered by then get the removal in the background.
  * Returns 0 if a majority still had it; else what was found:
  * EXPIRED, LOST, NO_QUORUM, CANCELLED; error FORKED.

@@ -231,7 +231,10 @@ int redlock__engine_release(struct redlock__engine *engine, struct redlock__leas
         redlock__lease_stop(lease, REDLOCK_CANCELLED);
     if (lease->state == REDLOCK__LEASE_ENDED || lease->state == REDLOCK__LEASE_RELEASING)
         return REDLOCK_ERR_STATE;
-    lease->gate_ns = redlock__add(now_ns, engine->connect_timeout_ns);
+    hurry(engine, now_ns);
+    lease->gate_ns = redlock__engine_node_deadline(engine, lease->config.ttl_ms, now_ns);
+    if (lease->state == REDLOCK__LEASE_ADOPTED)
+        lease->gate_ns = redlock__add(now_ns, engine->connect_timeout_ns);
     redlock__lease_start_release(lease);
     redlock__engine_work_on(engine, lease);
     redlock__engine_run(engine, now_ns);

@@ -57,7 +57,8 @@ static void lose(struct redlock__lease *lease, int reason)
     lease->deadline_ns = 0;
     lease->renew_ns = REDLOCK__NEVER;
     lease->todo = REDLOCK__TODO_ABANDON;
-    lease->events |= REDLOCK__EVENT_BIT_LOST;
+    if (lease->op != REDLOCK__OP_RELEASE) /* which says it by its result */
+        lease->events |= REDLOCK__EVENT_BIT_LOST;
     finish(lease, reason);
 }
 

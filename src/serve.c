@@ -284,11 +284,27 @@ static void refill(struct redlock__engine *engine, struct redlock__lease *lease,
 
 /* ---- serving a lease ---------------------------------------------------- */
 
-/* One wish of the lease; false: none can be granted now. */
-static bool serve_todo(struct redlock__engine *engine, struct redlock__lease *lease, int64_t now_ns)
+/* The rounds a lease wishes wait, as its first attempt does, for connections being set up. */
+static bool serve_round(struct redlock__engine *engine, struct redlock__lease *lease,
+                        int64_t now_ns)
 {
-    bool adopted = lease->state == REDLOCK__LEASE_ADOPTED;
+    bool release = (lease->todo & REDLOCK__TODO_RELEASE) != 0;
+    bool extend = (lease->todo & REDLOCK__TODO_EXTEND) != 0 &&
+                  (lease->state == REDLOCK__LEASE_HELD || lease->state == REDLOCK__LEASE_ADOPTED);
 
+    if ((!release && !extend) || !redlock__engine_gate_open(engine, lease->gate_ns, now_ns))
+        return false;
+    if (release)
+        begin_release(engine, lease, now_ns);
+    else
+        begin_extend(engine, lease, now_ns);
+    return true;
+}
+
+/* One wish of the lease; false: none can be granted now. */
+static bool serve_todo(struct redlock__engine *engine, struct redlock__lease *lease,
+                       int64_t now_ns)
+{
     if ((lease->todo & (REDLOCK__TODO_ABANDON | REDLOCK__TODO_PTTL)) != 0) {
         abandon(engine, lease, now_ns);
         lease->todo &= ~(uint32_t)(REDLOCK__TODO_ABANDON | REDLOCK__TODO_PTTL);
@@ -299,19 +315,7 @@ static bool serve_todo(struct redlock__engine *engine, struct redlock__lease *le
         refill(engine, lease, now_ns);
         return true;
     }
-    if (adopted && (lease->todo & (REDLOCK__TODO_RELEASE | REDLOCK__TODO_EXTEND)) != 0 &&
-        !redlock__engine_gate_open(engine, lease->gate_ns, now_ns))
-        return false;
-    if ((lease->todo & REDLOCK__TODO_RELEASE) != 0) {
-        begin_release(engine, lease, now_ns);
-        return true;
-    }
-    if ((lease->todo & REDLOCK__TODO_EXTEND) != 0 &&
-        (adopted || lease->state == REDLOCK__LEASE_HELD)) {
-        begin_extend(engine, lease, now_ns);
-        return true;
-    }
-    return false;
+    return serve_round(engine, lease, now_ns);
 }
 
 /* True if a waiting lease's turn has come. */

@@ -350,7 +350,7 @@ END_TEST
 /* 0: cancelled, 1: the wait is over; both after two of five were granted. */
 START_TEST(test_end_after_a_partial_grant)
 {
-    redlock_client *client = client_through(3, 10000);
+    redlock_client *client = client_through(3, LONG_MS);
     struct call call = {.client = client, .options = lock_options(30000, 0)};
     redlock_cancel_handle *cancel = NULL;
     int64_t start_ms = servers_now_ms();
@@ -403,7 +403,7 @@ END_TEST
 /* The answers come when the ttl is over: never held, and no key stays. */
 START_TEST(test_quorum_after_the_ttl)
 {
-    redlock_client *client = client_through(3, 10000);
+    redlock_client *client = client_through(3, LONG_MS);
     struct call call = {.client = client, .options = lock_options(400, 0)};
 
     for (int i = 2; i < N; i++)

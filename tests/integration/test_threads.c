@@ -9,7 +9,6 @@
  */
 #include <dlfcn.h>
 #include <pthread.h>
-#include <sched.h>
 #include <semaphore.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -114,16 +113,13 @@ static bool is_readable(int fd)
 static atomic_bool shaking;
 static _Atomic uint32_t shakes;
 
+/* A nap, since sched_yield() on a loaded machine can take seconds. */
 static void shake(void)
 {
     uint32_t random = (atomic_fetch_add(&shakes, 1) + 1) * 2654435761u;
 
-    if (!atomic_load(&shaking))
-        return;
-    if (random >> 24 < 64)
-        (void)sched_yield();
-    else if (random >> 24 < 72)
-        (void)nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+    if (atomic_load(&shaking) && random >> 24 < 32)
+        (void)nanosleep(&(struct timespec){.tv_nsec = random >> 24 < 28 ? 1 : 100000}, NULL);
 }
 
 int pthread_mutex_unlock(pthread_mutex_t *mutex)

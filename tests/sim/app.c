@@ -132,8 +132,9 @@ int sim_extend(struct sim *sim, struct sim_lock *lock, int64_t ttl_ms)
         return rc;
     lock->waits = false;
     lock->longest_ttl_ms = redlock__max(lock->longest_ttl_ms, ttl_ms);
-    /* A renewal under way is waited for. */
-    started(sim, lock, 2 * node_timeout_ms(sim, lock->longest_ttl_ms));
+    /* A renewal under way is waited for, then connections being set up. */
+    started(sim, lock,
+            sim->config.connect_timeout_ms + 2 * node_timeout_ms(sim, lock->longest_ttl_ms));
     sim_drive(sim, lock->client);
     return REDLOCK_OK;
 }
@@ -149,7 +150,7 @@ int sim_release(struct sim *sim, struct sim_lock *lock)
     int rc = redlock__engine_release(engine, lock->lease, clock_of(sim, lock->client));
     if (rc != REDLOCK_OK)
         return rc;
-    started(sim, lock, timeout_ms);
+    started(sim, lock, 2 * timeout_ms);
     sim_drive(sim, lock->client);
     return REDLOCK_OK;
 }

@@ -119,6 +119,10 @@ static void check_bounds(struct sim *sim, struct sim_lock *lock, int64_t now_ns)
 static void check_lost(struct sim *sim, struct sim_lock *lock, int64_t now_ns)
 {
     const struct sim_client *c = &sim->clients[lock->client];
+    if (lock->over && sim_held(sim, lock))
+        sim_violate(sim, SIM_CHECK_LOST, "client %u took %s back after its end", lock->client,
+                    lock->key);
+    lock->over = lock->over || (lock->acquired && !sim_held(sim, lock));
     if (!lock->acquired || lock->releasing || c->frozen)
         return;
     if (lock->lost > 0 && sim_held(sim, lock))

@@ -165,6 +165,7 @@ struct sim_lock {
     bool releasing;      /* or released, or cancelled: claims nothing any more */
     int64_t deadline_ns; /* the newest known, on the client's clock */
     int64_t min_validity_ms, longest_ttl_ms;
+    bool over;             /* acquired, and then not held any more */
     bool released_in_time; /* while it was held */
     uint32_t dones, renewed, failing, lost;
     int64_t lost_ns, failing_ns; /* on the client's clock */

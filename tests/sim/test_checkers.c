@@ -200,6 +200,16 @@ START_TEST(a_loss_that_is_told_twice_is_seen)
 }
 END_TEST
 
+START_TEST(a_hold_that_is_taken_back_is_seen)
+{
+    struct sim *sim = scenario_new(3, 1, 17);
+    struct sim_lock *lock = sim_lock_now(sim, 0, "k", 1000);
+    lock->over = true; /* as if it had run out between two events */
+    look(sim);
+    end_with(sim, SIM_CHECK_LOST);
+}
+END_TEST
+
 START_TEST(an_event_of_a_lock_nobody_knows_is_seen)
 {
     struct sim *sim = scenario_new(3, 1, 13);
@@ -266,6 +276,7 @@ int main(void)
     tcase_add_test(t, an_operation_without_timers_runs_beyond_its_deadline);
     tcase_add_test(t, a_loss_without_timers_is_told_too_late);
     tcase_add_test(t, a_loss_that_is_told_twice_is_seen);
+    tcase_add_test(t, a_hold_that_is_taken_back_is_seen);
     tcase_add_test(t, an_event_of_a_lock_nobody_knows_is_seen);
     tcase_add_loop_test(t, commands_that_could_touch_another_owners_key_are_seen, 0, 4);
     tcase_add_test(t, a_deadline_that_stays_due_is_seen);

@@ -319,6 +319,25 @@ START_TEST(a_renewal_answered_during_a_pause_is_not_taken_after_the_deadline)
 }
 END_TEST
 
+START_TEST(a_renewal_heard_after_the_old_deadline_takes_nothing_back)
+{
+    struct sim *sim = scenario_new(5, 1, 790 + (uint64_t)_i);
+    struct sim_lock *lock = scenario_hold_renewed(sim, 0, 1000);
+    sim_run(sim, sim_instant(&sim->clients[0], lock->lease->renew_ns) + 10 * SIM_US - sim->now_ns);
+    sim_freeze_client(sim, 0);
+    sim_run(sim, 660 * SIM_MS + _i * 10 * SIM_MS); /* the renewed keys live on, 1320 in all */
+    ck_assert_uint_eq(sim_where(sim, lock), 0x1f);
+    sim_thaw_client(sim, 0);
+    ck_assert(!sim_held(sim, lock));
+    ck_assert_uint_eq(lock->lost, 1);
+    ck_assert_uint_eq(lock->renewed, 0);
+    sim_run(sim, 50 * SIM_MS);
+    ck_assert_uint_eq(sim_present(sim, "k"), 0);
+    ck_assert_int_eq(sim_release_now(sim, lock), REDLOCK_EXPIRED);
+    scenario_end(sim);
+}
+END_TEST
+
 START_TEST(a_client_frozen_within_an_acquire_returns_expired)
 {
     struct sim *sim = scenario_new(5, 1, 800 + (uint64_t)_i);
@@ -363,6 +382,7 @@ int main(void)
     tcase_add_loop_test(t, a_frozen_holder_knows_at_once_and_touches_nothing, 0, 20);
     tcase_add_loop_test(t, a_renewal_answered_during_a_pause_is_not_taken_after_the_deadline, 0,
                         20);
+    tcase_add_loop_test(t, a_renewal_heard_after_the_old_deadline_takes_nothing_back, 0, 20);
     tcase_add_loop_test(t, a_client_frozen_within_an_acquire_returns_expired, 0, 20);
 
     t = scenario_case(suite, "ten thousand releases", 60);

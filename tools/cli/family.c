@@ -39,6 +39,9 @@ struct processes {
     size_t count, room;
 };
 
+/* A pass over /proc whose processes do not fit together is made again, so often. */
+#define TORN_TRIES 5
+
 /* The second field of stat, a name in parentheses, may itself hold blanks and parentheses. */
 static int read_stat(int proc, const char *name, struct process *process)
 {
@@ -88,15 +91,21 @@ static int compare(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
-/* Returns 0, or -1 if the system does not show its processes. The list is to be freed in either
- * case. */
-static int read_all(struct processes *all)
+static const struct process *find(const struct processes *all, pid_t pid)
+{
+    struct process key = {.pid = pid};
+
+    return bsearch(&key, all->list, all->count, sizeof *all->list, compare);
+}
+
+static int read_once(struct processes *all)
 {
     DIR *proc = opendir("/proc");
     struct dirent *entry;
     struct process process;
     int rc = 0;
 
+    all->count = 0;
     if (!proc)
         return -1;
     while (rc == 0 && (entry = readdir(proc)))
@@ -107,6 +116,27 @@ static int read_all(struct processes *all)
     if (all->count > 0)
         qsort(all->list, all->count, sizeof *all->list, compare);
     return all->count > 0 ? rc : -1;
+}
+
+/* A process was read, then its parent died, was reaped, and is not in the list: it seems to be
+ * nobody's. */
+static int is_torn(const struct processes *all)
+{
+    for (size_t i = 0; i < all->count; i++)
+        if (all->list[i].parent > 0 && !find(all, all->list[i].parent))
+            return 1;
+    return 0;
+}
+
+/* Returns 0, or -1 if the system does not show its processes. The list is to be freed in either
+ * case. */
+static int read_all(struct processes *all)
+{
+    int rc = read_once(all);
+
+    for (int i = 1; i < TORN_TRIES && rc == 0 && is_torn(all); i++)
+        rc = read_once(all);
+    return rc;
 }
 
 void family_adopt(struct family *family)
@@ -138,8 +168,7 @@ static int is_other(const struct family *family, pid_t pid)
 
 static int is_ours(const struct processes *all, pid_t pid)
 {
-    struct process key = {.pid = pid};
-    const struct process *found = bsearch(&key, all->list, all->count, sizeof *all->list, compare);
+    const struct process *found = find(all, pid);
 
     return found && found->ours;
 }
