@@ -26,22 +26,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 #if defined(__linux__)
 #include <sys/epoll.h>
-#elif defined(__APPLE__)
-#include <sys/random.h>
 #endif
 
+#include "resolver.h"
 #include "validity.h"
-
-#if defined(CLOCK_BOOTTIME)
-#define LEASE_CLOCK CLOCK_BOOTTIME
-#else
-#define LEASE_CLOCK CLOCK_MONOTONIC
-#endif
 
 #if defined(POLLRDHUP)
 #define CLOSED_BY_PEER POLLRDHUP
@@ -54,7 +46,6 @@
 #endif
 
 enum {
-    BLOCK = 256, /* what getentropy() gives at once */
     BUFFER = 64 * 1024,
     PASSES = 8,             /* of one flush */
     LONGEST_POLL_MS = 1000, /* poll's clock stops in suspend, ours doesn't */
@@ -101,137 +92,6 @@ struct redlock__io {
     struct watch watches[REDLOCK__PARTIES];
     char buffer[BUFFER];
 };
-
-int64_t redlock__clock_ns(void)
-{
-    struct timespec now;
-
-    (void)clock_gettime(LEASE_CLOCK, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
-/* ---- this process, and entropy ------------------------------------------ */
-
-struct redlock__origin {
-    bool here; /* wiped in a child */
-    bool by_pid;
-    pid_t pid;
-    size_t used;
-    unsigned char block[BLOCK];
-};
-
-static size_t page_size(void)
-{
-    long size = sysconf(_SC_PAGESIZE);
-    return size > 0 ? (size_t)size : 4096;
-}
-
-struct redlock__origin *redlock__origin_new(void)
-{
-    void *page =
-        mmap(NULL, page_size(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    struct redlock__origin *origin = page;
-
-    if (page == MAP_FAILED)
-        return NULL;
-#if defined(MADV_WIPEONFORK)
-    origin->by_pid = madvise(page, page_size(), MADV_WIPEONFORK) != 0;
-#else
-    origin->by_pid = true;
-#endif
-    origin->pid = getpid();
-    origin->here = true;
-    if (getentropy(origin->block, BLOCK) != 0) {
-        redlock__origin_free(origin);
-        return NULL;
-    }
-    return origin;
-}
-
-void redlock__origin_free(struct redlock__origin *origin)
-{
-    if (origin != NULL)
-        (void)munmap(origin, page_size());
-}
-
-bool redlock__origin_here(const struct redlock__origin *origin)
-{
-    return origin->here && (!origin->by_pid || getpid() == origin->pid);
-}
-
-/* A source that worked once and then fails is documented for no system. Should it happen all the
- * same (a sandbox entered later), the last block is stretched: still unlike any other process's. */
-static void refill(struct redlock__origin *origin)
-{
-    if (getentropy(origin->block, BLOCK) != 0) {
-        uint64_t state = (uint64_t)redlock__clock_ns();
-        for (size_t i = 0; i < BLOCK; i++) {
-            state = (state ^ origin->block[i]) * UINT64_C(0x9e3779b97f4a7c15);
-            origin->block[(i + 1) % BLOCK] ^= (unsigned char)(state >> 56);
-        }
-    }
-    origin->used = 0;
-}
-
-void redlock__origin_entropy(void *origin, void *buf, size_t len)
-{
-    struct redlock__origin *o = origin;
-    unsigned char *to = buf;
-
-    while (len > 0) {
-        size_t n = BLOCK - o->used < len ? BLOCK - o->used : len;
-        memcpy(to, o->block + o->used, n);
-        o->used += n;
-        to += n;
-        len -= n;
-        if (o->used == BLOCK)
-            refill(o);
-    }
-}
-
-/* ---- descriptors -------------------------------------------------------- */
-
-bool redlock__signal_open(struct redlock__signal *signal)
-{
-    signal->raised = false;
-#if defined(__APPLE__)
-    if (pipe(signal->fds) == 0) {
-        if (redlock__set_up_descriptor(signal->fds[0]) &&
-            redlock__set_up_descriptor(signal->fds[1]))
-            return true;
-        redlock__signal_close(signal);
-    }
-#else
-    if (pipe2(signal->fds, O_CLOEXEC | O_NONBLOCK) == 0)
-        return true;
-#endif
-    signal->fds[0] = signal->fds[1] = -1;
-    return false;
-}
-
-void redlock__signal_close(struct redlock__signal *signal)
-{
-    for (int i = 0; i < 2; i++) {
-        if (signal->fds[i] >= 0)
-            (void)close(signal->fds[i]);
-        signal->fds[i] = -1;
-    }
-}
-
-void redlock__signal_raise(struct redlock__signal *signal)
-{
-    if (!signal->raised)
-        signal->raised = write(signal->fds[1], "", 1) == 1 || errno == EAGAIN;
-}
-
-void redlock__signal_lower(struct redlock__signal *signal)
-{
-    char bytes[64];
-
-    signal->raised = false;
-    while (read(signal->fds[0], bytes, sizeof bytes) == (ssize_t)sizeof bytes) {
-    }
-}
 
 /* ---- opening ------------------------------------------------------------ */
 

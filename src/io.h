@@ -26,37 +26,7 @@
 
 #include "engine.h"
 #include "options.h"
-#include "resolver.h"
-
-/* Nanoseconds of the clock that counts suspend. */
-int64_t redlock__clock_ns(void);
-
-/* ---- this process, and entropy ------------------------------------------ */
-
-/* A page that the kernel wipes in a forked child, where it can: telling a child from its
- * parent then costs no system call, and no two processes draw from one block of entropy. */
-struct redlock__origin;
-
-struct redlock__origin *redlock__origin_new(void); /* NULL: no memory or no entropy */
-void redlock__origin_free(struct redlock__origin *origin);
-/* False in a forked child. */
-bool redlock__origin_here(const struct redlock__origin *origin);
-/* For redlock__engine_config: kernel entropy, read in blocks. One thread at a time. */
-void redlock__origin_entropy(void *origin, void *buf, size_t len);
-
-/* ---- a descriptor that is readable while raised ------------------------- */
-
-struct redlock__signal {
-    int fds[2]; /* read, write */
-    bool raised;
-};
-
-bool redlock__signal_open(struct redlock__signal *signal);
-void redlock__signal_close(struct redlock__signal *signal);
-void redlock__signal_raise(struct redlock__signal *signal);
-void redlock__signal_lower(struct redlock__signal *signal);
-
-/* ---- sockets ------------------------------------------------------------ */
+#include "system.h"
 
 enum redlock__party {
     REDLOCK__DRIVER,

@@ -65,7 +65,6 @@ struct redlock__lease_config {
     int64_t retry_base_ms, retry_cap_ms;
     int64_t min_validity_ms;
     int64_t max_hold_ms; /* 0: no cap */
-    int64_t node_timeout_ms;
     bool renew;
 };
 

@@ -142,7 +142,6 @@ static struct redlock__lease_config lease_config(const redlock_lock *lock)
         .retry_cap_ms = o->retry_cap_ms,
         .min_validity_ms = o->min_validity_ms,
         .max_hold_ms = o->max_hold_ms,
-        .node_timeout_ms = redlock__node_timeout_ms(lock->client->settings, o->ttl_ms),
         .renew = o->renew != 0};
 }
 

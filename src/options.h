@@ -1,6 +1,5 @@
 /*
- * What the application asked for, checked, completed and copied; endpoints taken
- * apart; token texts. Pure.
+ * What the application asked for, checked, completed and copied; token texts. Pure.
  *
  * Versions. A struct's `size` is that of the caller's version. What an older (smaller) one
  * doesn't have gets its default; a newer (larger) one is accepted as long as all that
@@ -14,30 +13,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "endpoint.h"
 #include "redlock.h"
 
 enum {
-    REDLOCK__DEFAULT_PORT = 6379,
-    REDLOCK__MAX_HOST_LEN = 238, /* so that host, port and database fit into an address text */
-    REDLOCK__MAX_IPV6_LEN = 45,
-    REDLOCK__MAX_PATH_LEN = 103, /* what every system's sun_path holds */
-    REDLOCK__MAX_SECRET_LEN = 4096,
     REDLOCK__MAX_NAME_LEN = 64,       /* of client_name */
     REDLOCK__MAX_TIMEOUT_MS = 600000, /* of node, connect and silence: ten minutes */
     REDLOCK__TOKEN_VALUE_LEN = 32     /* hexadecimal digits of a stored value */
-};
-
-struct redlock__endpoint {
-    /* For people, and what tells one primary from another: host:port, [v6]:port or
-     * the path, then the database if it is not 0. No user, no password. */
-    char address[REDLOCK_ADDRESS_LEN];
-    char host[REDLOCK__MAX_HOST_LEN + 1]; /* lower case; without brackets; or the path */
-    bool local;                           /* host is the path of a unix socket */
-    bool numeric;                         /* host is an IPv4 or IPv6 address */
-    uint16_t port;
-    uint32_t database;
-    char *user;     /* NULL: none */
-    char *password; /* NULL: no AUTH */
 };
 
 /* redlock_options, checked; owns all it points to but the log's context. */
@@ -61,12 +43,6 @@ int redlock__settings_new(const redlock_options *options, struct redlock__settin
                           char *text, size_t text_size);
 void redlock__settings_free(struct redlock__settings *settings); /* NULL accepted */
 
-/* Takes one URI apart. 0; ERR_URI, ERR_UNSUPPORTED or ERR_MEMORY with the reason. On an error
- * nothing in *endpoint needs to be freed. */
-int redlock__endpoint_parse(const char *uri, struct redlock__endpoint *endpoint,
-                            const char **reason);
-void redlock__endpoint_clear(struct redlock__endpoint *endpoint);
-
 /* The caller's lock options, of whatever version and NULL for none, as a full struct with
  * everything checked. 0, ERR_ARGUMENT, ERR_TTL or ERR_UNSUPPORTED. */
 int redlock__lock_options_check(const struct redlock__settings *settings,
@@ -75,9 +51,6 @@ int redlock__lock_options_check(const struct redlock__settings *settings,
 /* ERR_TTL unless 1 <= ttl <= max_ttl and more than min_validity is left after drift. */
 int redlock__ttl_check(const struct redlock__settings *settings, int64_t ttl_ms,
                        int64_t min_validity_ms);
-
-/* How long a primary may take, for a lock of this ttl. */
-int64_t redlock__node_timeout_ms(const struct redlock__settings *settings, int64_t ttl_ms);
 
 /* prefix + key into name. ERR_KEY: empty, too long, or reserved. */
 int redlock__full_key(const struct redlock__settings *settings, const void *key, size_t key_len,

@@ -18,6 +18,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "system.h"
 #include "validity.h"
 
 enum {
@@ -37,30 +38,7 @@ struct redlock__lookup {
     char host[REDLOCK__MAX_HOST_LEN + 1];
 };
 
-int redlock__start_thread(pthread_t *thread, bool detached, void *(*run)(void *), void *argument)
-{
-    sigset_t all, before;
-    int rc;
-
-    sigfillset(&all);
-    rc = pthread_sigmask(SIG_SETMASK, &all, &before);
-    if (rc != 0)
-        return rc;
-    rc = pthread_create(thread, NULL, run, argument);
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (rc == 0 && detached)
-        (void)pthread_detach(*thread);
-    return rc;
-}
-
-/* ---- descriptors -------------------------------------------------------- */
-
-bool redlock__set_up_descriptor(int fd)
-{
-    int flags = fcntl(fd, F_GETFL);
-    return flags >= 0 && fcntl(fd, F_SETFL, flags | O_NONBLOCK) == 0 &&
-           fcntl(fd, F_SETFD, FD_CLOEXEC) == 0;
-}
+/* ---- sockets ------------------------------------------------------------ */
 
 static void set_option(int fd, int level, int option, int value)
 {
@@ -106,35 +84,6 @@ bool redlock__is_itself(int fd)
         return false;
     return here.ss_family != AF_UNIX && here_len == there_len &&
            memcmp(&here, &there, here_len) == 0;
-}
-
-const char *redlock__errno_text(int number)
-{
-    static const struct {
-        int number;
-        const char *text;
-    } texts[] = {
-        {ECONNREFUSED, "connection refused"},
-        {ECONNRESET, "connection reset"},
-        {ETIMEDOUT, "timed out"},
-        {EHOSTUNREACH, "host unreachable"},
-        {ENETUNREACH, "network unreachable"},
-        {EPIPE, "closed by the primary"},
-        {ENOENT, "no such socket"},
-        {EACCES, "permission denied"},
-        {EMFILE, "too many open files"},
-        {ENFILE, "too many open files in the system"},
-        {EADDRNOTAVAIL, "no local port is free"},
-        {EAGAIN, "the listener's queue is full"},
-        {EPERM, "not permitted"},
-        {EAFNOSUPPORT, "address family not supported"},
-        {ELOOP, "connected to itself"},
-    };
-
-    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
-        if (texts[i].number == number)
-            return texts[i].text;
-    return NULL;
 }
 
 /* ---- addresses ---------------------------------------------------------- */

@@ -1,5 +1,5 @@
 /*
- * From endpoints to sockets, without ever waiting; and threads, which lookups need.
+ * From endpoints to sockets, without ever waiting.
  *
  * A numeric address and a socket's path are turned on the spot. A name goes to
  * getaddrinfo() in a thread of its own, one per lookup: it knows no time limit and can't be
@@ -9,13 +9,12 @@
 #ifndef REDLOCK__RESOLVER_H
 #define REDLOCK__RESOLVER_H
 
-#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/socket.h>
 
-#include "options.h"
+#include "endpoint.h"
 
 enum {
     REDLOCK__MAX_ADDRESSES = 16
@@ -47,9 +46,6 @@ bool redlock__lookup_result(struct redlock__lookup *lookup, struct redlock__addr
 /* Whoever asked lets go; wake_fd is not touched after this. NULL accepted. */
 void redlock__lookup_free(struct redlock__lookup *lookup);
 
-/* A thread with all signals blocked, so that it never takes the application's. 0 or an errno. */
-int redlock__start_thread(pthread_t *thread, bool detached, void *(*run)(void *), void *argument);
-
 /* A stream socket that doesn't block and is closed on exec; -1: errno. Bytes that the peer
  * doesn't acknowledge for user_timeout_ms end the connection, where the system can do that. */
 int redlock__open_socket(int family, int64_t user_timeout_ms);
@@ -57,11 +53,5 @@ int redlock__open_socket(int family, int64_t user_timeout_ms);
 /* The socket is connected to itself: a port in the range of local ports, that nobody
  * listens on, can be. */
 bool redlock__is_itself(int fd);
-
-/* Not blocking, closed on exec; for descriptors the system can't open like that. */
-bool redlock__set_up_descriptor(int fd);
-
-/* The errors a connection meets, in words, the same on all systems; NULL: another one. */
-const char *redlock__errno_text(int number);
 
 #endif

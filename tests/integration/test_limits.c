@@ -364,6 +364,35 @@ START_TEST(test_waiting_is_cheap)
 }
 END_TEST
 
+/* The wait ends in the middle of an attempt, long before any node timeout. Nobody was found silent,
+ * and the only verdict there has been is "busy". */
+START_TEST(test_wait_that_ends_in_an_attempt)
+{
+    struct proxy *proxies[3];
+    const char *uris[N] = {servers_uri(0), servers_uri(1)};
+    redlock_options slow = options_for(uris, N);
+    redlock_lock_options options = lock_options(10000, 500);
+    redlock_client *client;
+
+    for (int i = 0; i < N; i++)
+        (void)servers_command(i, "SET", "job", "other", NULL);
+    for (int i = 0; i < 3; i++) {
+        proxies[i] = proxy_new(servers_port(2 + i));
+        uris[2 + i] = proxy_uri(proxies[i]);
+        proxy_set_at(proxies[i], "SET", 2, PROXY_REPLIES, PROXY_HOLD);
+    }
+    slow.node_timeout_ms = 60000;
+    client = new_client(&slow);
+    assert_rc(try(client, &options), REDLOCK_BUSY);
+    ck_assert_int_eq(proxy_count(proxies[0], "SET"), 2);
+    for (int i = 0; i < 3; i++)
+        proxy_cut(proxies[i]);
+    redlock_client_free(client);
+    for (int i = 0; i < 3; i++)
+        proxy_free(proxies[i]);
+}
+END_TEST
+
 START_TEST(test_hold_has_a_cap)
 {
     redlock_client *client = client_of(servers_uris(), N);
@@ -660,6 +689,7 @@ static Suite *limits_suite(void)
     tcase_add_test(time, test_long_ttl_has_a_short_node_timeout);
     tcase_add_test(time, test_validity_counts_from_the_winning_attempt);
     tcase_add_test(time, test_waiting_is_cheap);
+    tcase_add_test(time, test_wait_that_ends_in_an_attempt);
     tcase_add_test(time, test_hold_has_a_cap);
     suite_add_tcase(suite, time);
     tcase_add_checked_fixture(number, start_five, servers_stop);

@@ -33,9 +33,11 @@ engine        validity command round grant lease queue inspection node engine_st
 engine_state  validity engine queue
 calls         validity engine_state
 serve         validity engine_state
-options       validity
-resolver      validity options
-io            validity command node engine options resolver
+endpoint
+options       validity endpoint
+system
+resolver      validity endpoint system
+io            validity command node engine options resolver system
 client_state  engine io options
 drive         validity client_state
 cancel        client_state
@@ -53,7 +55,7 @@ client_state pthread.h stdatomic.h
 '
 
 # The border to the operating system.
-border='io resolver'
+border='io resolver system'
 # Calls into the operating system: there only.
 system_calls='accept4? bind clock_(gettime|getres|nanosleep) close connect epoll_[a-z0-9_]+ eventfd fork
     fcntl getaddrinfo getentropy getpid getrandom gettimeofday ioctl kevent kqueue listen madvise mmap munmap
@@ -138,10 +140,10 @@ for file in "$root"/src/*.[ch]; do
 
     for header in $(sed -nE 's/^[[:space:]]*#[[:space:]]*include[[:space:]]*<([^>]*)>.*/\1/p' "$code"); do
         [ "$header" = redlock.h ] || has "${header%.h}" $pure || has "$header" $more ||
-            fail "src/$name: includes <$header>; only io.c and resolver.c meet the operating system (tables 'pure', 'extra')"
+            fail "src/$name: includes <$header>; only io.c, resolver.c and system.c meet the operating system (tables 'pure', 'extra')"
     done
     for line in $(calls "$code" $system_calls | cut -d: -f1); do
-        fail "src/$name:$line: a system call; only io.c and resolver.c make them:$(sed -n "${line}p" "$code")"
+        fail "src/$name:$line: a system call; only io.c, resolver.c and system.c make them:$(sed -n "${line}p" "$code")"
     done
 done
 

@@ -21,12 +21,11 @@ static int64_t node_timeout_ms(const struct sim *sim, int64_t ttl_ms)
     return redlock__min(redlock__max(ttl_ms / 20, 20), 500);
 }
 
-struct redlock__lease_config sim_lock_config(const struct sim *sim, int64_t ttl_ms)
+struct redlock__lease_config sim_lock_config(int64_t ttl_ms)
 {
     return (struct redlock__lease_config){.ttl_ms = ttl_ms,
                                           .retry_base_ms = 10,
-                                          .retry_cap_ms = 100,
-                                          .node_timeout_ms = node_timeout_ms(sim, ttl_ms)};
+                                          .retry_cap_ms = 100};
 }
 
 /* A round that a frozen client had not begun is begun late, and has its time all the same;
@@ -115,7 +114,7 @@ struct sim_lock *sim_acquire(struct sim *sim, uint32_t client, const char *key,
 struct sim_lock *sim_adopt(struct sim *sim, uint32_t client, const char *key, const char *value,
                            uint32_t counted, int64_t ttl_ms)
 {
-    struct redlock__lease_config config = sim_lock_config(sim, ttl_ms);
+    struct redlock__lease_config config = sim_lock_config(ttl_ms);
     struct redlock__lease *lease = NULL;
     if (redlock__engine_adopt(sim->clients[client].engine, key, strlen(key), value, counted,
                               &config, clock_of(sim, client), &lease) != REDLOCK_OK)
@@ -202,7 +201,7 @@ const char *sim_token(const struct sim_lock *lock)
 
 struct sim_lock *sim_lock_now(struct sim *sim, uint32_t client, const char *key, int64_t ttl_ms)
 {
-    struct redlock__lease_config config = sim_lock_config(sim, ttl_ms);
+    struct redlock__lease_config config = sim_lock_config(ttl_ms);
     struct sim_lock *lock = sim_acquire(sim, client, key, &config, NULL);
     if (lock != NULL)
         sim_wait(sim, lock);
@@ -211,7 +210,7 @@ struct sim_lock *sim_lock_now(struct sim *sim, uint32_t client, const char *key,
 
 int sim_try(struct sim *sim, uint32_t client, const char *key, int64_t ttl_ms)
 {
-    struct redlock__lease_config config = sim_lock_config(sim, ttl_ms);
+    struct redlock__lease_config config = sim_lock_config(ttl_ms);
     int result = REDLOCK_PENDING;
     struct sim_lock *lock = sim_acquire(sim, client, key, &config, &result);
     if (lock == NULL)

@@ -53,7 +53,7 @@ struct sim_lock *scenario_hold_all(struct sim *sim, int64_t ttl_ms)
 
 struct sim_lock *scenario_hold_renewed(struct sim *sim, uint32_t client, int64_t ttl_ms)
 {
-    struct redlock__lease_config config = sim_lock_config(sim, ttl_ms);
+    struct redlock__lease_config config = sim_lock_config(ttl_ms);
     config.renew = true;
     struct sim_lock *lock = sim_acquire(sim, client, "k", &config, NULL);
     ck_assert_ptr_nonnull(lock);

@@ -255,7 +255,7 @@ void sim_tell(struct sim *sim, const char *format, ...) __attribute__((format(pr
 /* ---- applications ------------------------------------------------------- */
 
 /* ttl, wait 0, base 10, cap 100, no renewal */
-struct redlock__lease_config sim_lock_config(const struct sim *sim, int64_t ttl_ms);
+struct redlock__lease_config sim_lock_config(int64_t ttl_ms);
 /* *rc, if not NULL: what the engine said; NULL returned unless 0. */
 struct sim_lock *sim_acquire(struct sim *sim, uint32_t client, const char *key,
                              const struct redlock__lease_config *config, int *rc);

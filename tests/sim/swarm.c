@@ -62,7 +62,7 @@ static int64_t any_ttl(struct swarm *swarm)
 
 static void begin(struct swarm *swarm, struct worker *worker)
 {
-    struct redlock__lease_config config = sim_lock_config(swarm->sim, any_ttl(swarm));
+    struct redlock__lease_config config = sim_lock_config(any_ttl(swarm));
     config.retry_base_ms = sim_between(&swarm->random, 1, 20);
     config.retry_cap_ms = sim_between(&swarm->random, config.retry_base_ms, 200);
     config.renew = one_in(swarm, 2);
@@ -366,7 +366,7 @@ static void check_alive(struct swarm *swarm)
 {
     struct sim *sim = swarm->sim;
     for (uint32_t c = 0; c < sim->config.clients; c++) {
-        struct redlock__lease_config config = sim_lock_config(sim, 1000);
+        struct redlock__lease_config config = sim_lock_config(1000);
         if (sim->clients[c].engine == NULL)
             continue;
         config.wait_ms = 3000;

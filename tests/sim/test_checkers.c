@@ -166,7 +166,7 @@ END_TEST
 START_TEST(an_operation_without_timers_runs_beyond_its_deadline)
 {
     struct sim *sim = scenario_new(3, 1, 10);
-    struct redlock__lease_config config = sim_lock_config(sim, 1000);
+    struct redlock__lease_config config = sim_lock_config(1000);
     for (uint32_t i = 0; i < 3; i++)
         sim_freeze_server(sim, i);
     ck_assert_ptr_nonnull(sim_acquire(sim, 0, "k", &config, NULL));
@@ -213,7 +213,7 @@ END_TEST
 START_TEST(an_event_of_a_lock_nobody_knows_is_seen)
 {
     struct sim *sim = scenario_new(3, 1, 13);
-    struct redlock__lease_config config = sim_lock_config(sim, 1000);
+    struct redlock__lease_config config = sim_lock_config(1000);
     struct redlock__lease *lease = NULL;
     ck_assert_int_eq(redlock__engine_acquire(sim->clients[0].engine, "k", 1, &config,
                                              sim_clock(&sim->clients[0], sim->now_ns), &lease),

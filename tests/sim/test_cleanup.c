@@ -26,7 +26,7 @@ END_TEST
 START_TEST(a_cancelled_acquire_removes_what_it_was_granted)
 {
     struct sim *sim = scenario_new(5, 1, 920 + (uint64_t)_i);
-    struct redlock__lease_config config = sim_lock_config(sim, 20000);
+    struct redlock__lease_config config = sim_lock_config(20000);
     config.wait_ms = REDLOCK_WAIT_FOREVER;
     for (int i = 2; i < 5; i++)
         sim_hold(sim, 0, i, _i % 2 == 0 ? SIM_UP : SIM_DOWN);
@@ -50,7 +50,7 @@ END_TEST
 START_TEST(a_wait_that_ends_after_a_partial_grant_removes_it)
 {
     struct sim *sim = scenario_new(5, 1, 940 + (uint64_t)_i);
-    struct redlock__lease_config config = sim_lock_config(sim, 20000);
+    struct redlock__lease_config config = sim_lock_config(20000);
     config.wait_ms = 30 + 10 * _i;
     for (int i = 2; i < 5; i++)
         sim_hold(sim, 0, i, SIM_BOTH);
@@ -72,7 +72,7 @@ START_TEST(a_wait_is_over_in_time_with_black_holes_and_refusals)
 {
     struct sim_config sim_config = sim_defaults(5, 1, scenario_seed(955 + (uint64_t)_i));
     struct sim *sim = sim_new(&sim_config);
-    struct redlock__lease_config config = sim_lock_config(sim, 10000);
+    struct redlock__lease_config config = sim_lock_config(10000);
     config.wait_ms = 200;
     sim_black_hole(sim, 0, 0, true);
     sim_black_hole(sim, 0, 1, true);
@@ -167,7 +167,7 @@ END_TEST
 START_TEST(forgetting_a_lock_without_release_removes_its_keys)
 {
     struct sim *sim = scenario_new(5, 1, 1020 + (uint64_t)_i);
-    struct redlock__lease_config config = sim_lock_config(sim, 20000);
+    struct redlock__lease_config config = sim_lock_config(20000);
     struct sim_lock *lock = sim_acquire(sim, 0, "k", &config, NULL);
     if (_i % 2 == 0)
         sim_wait(sim, lock);
@@ -219,7 +219,7 @@ END_TEST
 START_TEST(a_lost_lease_is_removed_everywhere)
 {
     struct sim *sim = scenario_new(5, 1, 1070 + (uint64_t)_i);
-    struct redlock__lease_config config = sim_lock_config(sim, 20000);
+    struct redlock__lease_config config = sim_lock_config(20000);
     config.min_validity_ms = 18000;
     struct sim_lock *lock = sim_acquire(sim, 0, "k", &config, NULL);
     ck_assert_int_eq(sim_wait(sim, lock), REDLOCK_OK);

@@ -58,7 +58,7 @@ END_TEST
 START_TEST(a_late_grant_seen_before_a_verdict_does_not_carry_the_next_round)
 {
     struct sim *sim = scenario_new(3, 2, 200 + (uint64_t)_i);
-    struct redlock__lease_config config = sim_lock_config(sim, 2000);
+    struct redlock__lease_config config = sim_lock_config(2000);
     sim->checks &= ~(uint32_t)(SIM_CHECK_EXCLUSIVE | SIM_CHECK_VALIDITY);
     sim_trigger(sim, 0, 0, SIM_SET, 1, SIM_HOLD_REQUEST);
     struct sim_lock *a = sim_lock_now(sim, 0, "k", 2000);
@@ -170,7 +170,7 @@ START_TEST(two_of_five_at_start_are_no_quorum_whatever_comes_back)
 {
     struct sim_config config = sim_defaults(5, 1, scenario_seed(340));
     struct sim *sim = sim_new(&config);
-    struct redlock__lease_config lock_config = sim_lock_config(sim, 5000);
+    struct redlock__lease_config lock_config = sim_lock_config(5000);
     lock_config.wait_ms = 3000;
     for (uint32_t i = 2; i < 5; i++) {
         sim_stop_server(sim, i);
@@ -218,7 +218,7 @@ START_TEST(a_quorum_that_answers_after_the_ttl_is_never_held_and_its_keys_go)
     struct sim *sim = scenario_with(&config);
     for (int i = 0; i < 3; i++)
         sim_latency(sim, 0, i, 60 * SIM_MS, 60 * SIM_MS);
-    struct redlock__lease_config lock_config = sim_lock_config(sim, 100);
+    struct redlock__lease_config lock_config = sim_lock_config(100);
     struct sim_lock *lock = sim_acquire(sim, 0, "k", &lock_config, NULL);
     while (lock->running) {
         sim_run(sim, SIM_MS);
@@ -236,7 +236,7 @@ END_TEST
 START_TEST(validity_counts_from_the_winning_attempt)
 {
     struct sim *sim = scenario_new(5, 1, 370 + (uint64_t)_i);
-    struct redlock__lease_config config = sim_lock_config(sim, 300);
+    struct redlock__lease_config config = sim_lock_config(300);
     config.wait_ms = 5000;
     for (uint32_t i = 0; i < 5; i++)
         sim_set_foreign(sim, i, "k", 1000);
@@ -257,7 +257,7 @@ END_TEST
 START_TEST(own_keys_of_a_failed_attempt_do_not_block_the_next)
 {
     struct sim *sim = scenario_new(5, 1, 380 + (uint64_t)_i);
-    struct redlock__lease_config config = sim_lock_config(sim, 20000);
+    struct redlock__lease_config config = sim_lock_config(20000);
     config.wait_ms = 2000;
     for (uint32_t i = 2; i < 5; i++)
         sim_error(sim, i, SIM_SET, "OOM command not allowed when used memory > 'maxmemory'.");
@@ -283,7 +283,7 @@ START_TEST(a_late_reply_is_never_taken_for_the_next_commands)
     ck_assert_int_eq(sim_try(sim, 0, "k", 1000), REDLOCK_NO_QUORUM); /* its OK is on its way */
     sim_run(sim, 5 * SIM_MS);
     sim_set_foreign(sim, 0, "k", 60000);
-    struct redlock__lease_config config = sim_lock_config(sim, 1000);
+    struct redlock__lease_config config = sim_lock_config(1000);
     struct sim_lock *lock = sim_acquire(sim, 0, "k", &config, NULL);
     sim_run(sim, 10 * SIM_MS);
     ck_assert(lock->running);
@@ -330,7 +330,7 @@ END_TEST
 START_TEST(bad_requests_are_refused_before_anything_is_sent)
 {
     struct sim *sim = scenario_new(3, 1, 420);
-    struct redlock__lease_config config = sim_lock_config(sim, 1000);
+    struct redlock__lease_config config = sim_lock_config(1000);
     uint64_t before = sim_count(sim, SIM_ALL, SIM_ANY);
     static const int64_t ttls[] = {INT64_MIN, -1, 0, 1, 2, 3, 60001, INT64_MAX};
     int rc = REDLOCK_OK;
@@ -436,7 +436,7 @@ START_TEST(a_wrong_password_is_no_quorum_with_the_reason)
     struct sim *sim = sim_new(&config);
     for (uint32_t i = 0; i < 3; i++)
         sim->servers[i].password = "another";
-    struct redlock__lease_config lock_config = sim_lock_config(sim, 1000);
+    struct redlock__lease_config lock_config = sim_lock_config(1000);
     struct sim_lock *lock = sim_acquire(sim, 0, "k", &lock_config, NULL);
     ck_assert_int_eq(sim_wait(sim, lock), REDLOCK_NO_QUORUM);
     for (uint32_t i = 0; i < 3; i++)

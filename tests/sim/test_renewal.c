@@ -193,7 +193,7 @@ END_TEST
 START_TEST(the_cap_on_the_hold_ends_it_for_the_primaries_too)
 {
     struct sim *sim = scenario_new(5, 1, 720);
-    struct redlock__lease_config config = sim_lock_config(sim, 900);
+    struct redlock__lease_config config = sim_lock_config(900);
     config.renew = true;
     config.max_hold_ms = 5000;
     struct sim_lock *lock = sim_acquire(sim, 0, "k", &config, NULL);
@@ -214,7 +214,7 @@ END_TEST
 START_TEST(min_validity_ends_the_hold_early)
 {
     struct sim *sim = scenario_new(5, 1, 725);
-    struct redlock__lease_config config = sim_lock_config(sim, 1000);
+    struct redlock__lease_config config = sim_lock_config(1000);
     config.min_validity_ms = 600;
     struct sim_lock *lock = sim_acquire(sim, 0, "k", &config, NULL);
     ck_assert_int_eq(sim_wait(sim, lock), REDLOCK_OK);
@@ -271,7 +271,7 @@ END_TEST
 START_TEST(a_frozen_holder_knows_at_once_and_touches_nothing)
 {
     struct sim *sim = scenario_new(5, 2, 760 + (uint64_t)_i);
-    struct redlock__lease_config config = sim_lock_config(sim, 20000);
+    struct redlock__lease_config config = sim_lock_config(20000);
     struct sim_lock *a = scenario_hold_renewed(sim, 0, 1000);
     config.wait_ms = 3000;
     sim_run(sim, 100 * SIM_MS + _i * 31 * SIM_MS);
@@ -341,7 +341,7 @@ END_TEST
 START_TEST(a_client_frozen_within_an_acquire_returns_expired)
 {
     struct sim *sim = scenario_new(5, 1, 800 + (uint64_t)_i);
-    struct redlock__lease_config config = sim_lock_config(sim, 1000);
+    struct redlock__lease_config config = sim_lock_config(1000);
     struct sim_lock *lock = sim_acquire(sim, 0, "k", &config, NULL);
     sim_freeze_client(sim, 0);
     sim_run(sim, 1500 * SIM_MS);

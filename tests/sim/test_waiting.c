@@ -8,7 +8,7 @@
 
 static struct sim_lock *wait_for(struct sim *sim, uint32_t client, const char *key, int64_t wait_ms)
 {
-    struct redlock__lease_config config = sim_lock_config(sim, 10000);
+    struct redlock__lease_config config = sim_lock_config(10000);
     config.wait_ms = wait_ms;
     struct sim_lock *lock = sim_acquire(sim, client, key, &config, NULL);
     ck_assert_ptr_nonnull(lock);
@@ -105,7 +105,7 @@ START_TEST(after_eight_hand_overs_another_client_gets_its_turn)
     for (int k = 0; k < WAITERS; k++)
         locks[k] = wait_for(sim, 0, "k", REDLOCK_WAIT_FOREVER);
     ck_assert_int_eq(sim_wait(sim, locks[0]), REDLOCK_OK);
-    struct redlock__lease_config config = sim_lock_config(sim, 10000);
+    struct redlock__lease_config config = sim_lock_config(10000);
     config.wait_ms = REDLOCK_WAIT_FOREVER;
     config.retry_base_ms = 3;
     config.retry_cap_ms = 6;
@@ -158,7 +158,7 @@ END_TEST
 START_TEST(endless_waiting_costs_little_and_grows_nothing)
 {
     struct sim *sim = scenario_new(5, 1, 1290);
-    struct redlock__lease_config config = sim_lock_config(sim, 10000);
+    struct redlock__lease_config config = sim_lock_config(10000);
     config.wait_ms = REDLOCK_WAIT_FOREVER;
     config.retry_cap_ms = 1000;
     for (uint32_t i = 0; i < 5; i++)
@@ -189,7 +189,7 @@ START_TEST(a_dead_holders_lock_is_free_right_after_its_ttl)
     ck_assert_int_eq(sim_lock_now(sim, 0, "k", 3000)->result, REDLOCK_OK);
     int64_t granted_ns = sim->now_ns;
     sim_kill_client(sim, 0);
-    struct redlock__lease_config config = sim_lock_config(sim, 1000);
+    struct redlock__lease_config config = sim_lock_config(1000);
     config.wait_ms = REDLOCK_WAIT_FOREVER;
     config.retry_cap_ms = 5000; /* only what the primaries say makes it wake in time */
     struct sim_lock *lock = sim_acquire(sim, 1, "k", &config, NULL);

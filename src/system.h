@@ -1,0 +1,52 @@
+/*
+ * What the system gives besides sockets: a clock, entropy, the mark of this process, wake
+ * pipes, threads.
+ */
+#ifndef REDLOCK__SYSTEM_H
+#define REDLOCK__SYSTEM_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Nanoseconds of the clock that counts suspend. */
+int64_t redlock__clock_ns(void);
+
+/* ---- this process, and entropy ------------------------------------------ */
+
+/* A page that the kernel wipes in a forked child, where it can: telling a child from its
+ * parent then costs no system call, and no two processes draw from one block of entropy. */
+struct redlock__origin;
+
+struct redlock__origin *redlock__origin_new(void); /* NULL: no memory or no entropy */
+void redlock__origin_free(struct redlock__origin *origin);
+/* False in a forked child. */
+bool redlock__origin_here(const struct redlock__origin *origin);
+/* For redlock__engine_config: kernel entropy, read in blocks. One thread at a time. */
+void redlock__origin_entropy(void *origin, void *buf, size_t len);
+
+/* ---- a descriptor that is readable while raised ------------------------- */
+
+struct redlock__signal {
+    int fds[2]; /* read, write */
+    bool raised;
+};
+
+bool redlock__signal_open(struct redlock__signal *signal);
+void redlock__signal_close(struct redlock__signal *signal);
+void redlock__signal_raise(struct redlock__signal *signal);
+void redlock__signal_lower(struct redlock__signal *signal);
+
+/* ---- threads, descriptors, errors --------------------------------------- */
+
+/* A thread with all signals blocked, so that it never takes the application's. 0 or an errno. */
+int redlock__start_thread(pthread_t *thread, bool detached, void *(*run)(void *), void *argument);
+
+/* Not blocking, closed on exec; for descriptors the system can't open like that. */
+bool redlock__set_up_descriptor(int fd);
+
+/* The errors a connection meets, in words, the same on all systems; NULL: another one. */
+const char *redlock__errno_text(int number);
+
+#endif
