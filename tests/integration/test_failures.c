@@ -480,7 +480,7 @@ static bool is_right(const int *n, bool extending, int rc)
 /* 0: extend, 1: release. The exact result each time, and no foreign key touched. */
 START_TEST(test_every_mixture_of_answers)
 {
-    redlock_client *client = client_through(N, 150);
+    redlock_client *client = client_through(N, 400);
     redlock_lock_options options = lock_options(30000, 0);
     enum state states[N] = {OURS, OURS, OURS, OURS, OURS};
     int turn = 0;

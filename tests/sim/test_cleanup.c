@@ -134,6 +134,23 @@ START_TEST(a_set_that_lands_after_its_connection_died_is_removed_the_second_time
 }
 END_TEST
 
+START_TEST(a_link_given_up_with_a_set_unanswered_takes_the_set_with_it)
+{
+    struct sim *sim = scenario_new(5, 1, 990 + (uint64_t)_i);
+    sim_hold(sim, 0, 0, SIM_UP);
+    struct sim_lock *lock = sim_lock_now(sim, 0, "k", 60000);
+    ck_assert_int_eq(lock->result, REDLOCK_OK);
+    sim_run(sim, 3 * SIM_S); /* longer than the silence limit: aborted, not closed in order */
+    sim_deliver(sim, 0, 0);
+    sim_run(sim, 2 * SIM_S);
+    ck_assert_uint_eq(sim_count(sim, 0, SIM_SET), 0);
+    ck_assert_uint_eq(sim_where(sim, lock), 0x1e);
+    ck_assert_int_eq(sim_release_now(sim, lock), REDLOCK_OK);
+    sim_run(sim, SIM_S);
+    scenario_end(sim);
+}
+END_TEST
+
 START_TEST(a_primary_that_was_down_hears_of_the_removal_when_it_is_back)
 {
     struct sim *sim = scenario_new(5, 1, 1000 + (uint64_t)_i);
@@ -360,6 +377,7 @@ static void add_attempts(TCase *t)
     tcase_add_loop_test(t, a_wait_that_ends_after_a_partial_grant_removes_it, 0, 10);
     tcase_add_loop_test(t, a_wait_is_over_in_time_with_black_holes_and_refusals, 0, 10);
     tcase_add_loop_test(t, a_frozen_primary_that_runs_its_queue_when_thawed_keeps_no_key, 0, 10);
+    tcase_add_loop_test(t, a_link_given_up_with_a_set_unanswered_takes_the_set_with_it, 0, 5);
     tcase_add_loop_test(t, a_set_that_lands_after_its_connection_died_is_removed_the_second_time, 0,
                         10);
 }

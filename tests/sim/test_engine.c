@@ -191,6 +191,28 @@ START_TEST(two_of_five_at_start_are_no_quorum_whatever_comes_back)
 }
 END_TEST
 
+START_TEST(nothing_is_sent_where_no_quorum_can_answer)
+{
+    struct sim *sim = scenario_new(5, 1, 345);
+    struct sim_lock *lock = scenario_hold_all(sim, 5000);
+    for (uint32_t i = 2; i < 5; i++)
+        sim_stop_server(sim, i);
+    sim_run(sim, 200 * SIM_MS);
+    uint64_t before = sim_count(sim, SIM_ALL, SIM_ANY);
+    ck_assert_int_eq(sim_try(sim, 0, "another", 1000), REDLOCK_NO_QUORUM);
+    ck_assert_int_eq(sim_extend_now(sim, lock, 0), REDLOCK_NO_QUORUM);
+    sim_run(sim, 100 * SIM_MS);
+    ck_assert_uint_eq(sim_count(sim, SIM_ALL, SIM_ANY), before);
+    ck_assert_uint_eq(sim_present(sim, "another"), 0);
+    for (uint32_t i = 2; i < 5; i++)
+        sim_start_server(sim, i, true);
+    sim_run(sim, 1500 * SIM_MS);
+    ck_assert_int_eq(sim_release_now(sim, lock), REDLOCK_OK);
+    sim_run(sim, 10 * SIM_MS);
+    scenario_end(sim);
+}
+END_TEST
+
 START_TEST(two_primaries_gone_are_no_matter_and_their_reasons_are_told)
 {
     struct sim *sim = scenario_new(5, 1, 350 + (uint64_t)_i);
@@ -471,6 +493,7 @@ int main(void)
     tcase_add_loop_test(t, an_uncontended_acquire_is_one_set_per_primary, 0, 10);
     tcase_add_loop_test(t, the_first_lock_after_start_does_not_fail_for_connecting, 0, 20);
     tcase_add_test(t, two_of_five_at_start_are_no_quorum_whatever_comes_back);
+    tcase_add_test(t, nothing_is_sent_where_no_quorum_can_answer);
     tcase_add_loop_test(t, two_primaries_gone_are_no_matter_and_their_reasons_are_told, 0, 10);
     tcase_add_loop_test(t, a_quorum_that_answers_after_the_ttl_is_never_held_and_its_keys_go, 0,
                         10);

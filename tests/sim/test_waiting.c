@@ -155,6 +155,28 @@ START_TEST(a_head_that_fails_without_a_quorum_goes_to_the_tail)
 }
 END_TEST
 
+START_TEST(a_head_that_finds_it_busy_stays_first)
+{
+    struct sim *sim = scenario_new(5, 1, 1280 + (uint64_t)_i);
+    for (uint32_t i = 0; i < 5; i++)
+        sim_set_foreign(sim, i, "k", 0);
+    struct sim_lock *first = wait_for(sim, 0, "k", REDLOCK_WAIT_FOREVER);
+    struct sim_lock *second = wait_for(sim, 0, "k", REDLOCK_WAIT_FOREVER);
+    sim_run(sim, SIM_S);
+    ck_assert_uint_gt(sim_stats(sim, 0).busy, 3);
+    ck_assert_int_eq(second->lease->last_reason, REDLOCK_PENDING);
+    for (uint32_t i = 0; i < 5; i++)
+        sim_vanish(sim, i, "k");
+    ck_assert_int_eq(sim_wait(sim, first), REDLOCK_OK);
+    ck_assert(second->running);
+    ck_assert_int_eq(sim_release_now(sim, first), REDLOCK_OK);
+    ck_assert_int_eq(sim_wait(sim, second), REDLOCK_OK);
+    ck_assert_int_eq(sim_release_now(sim, second), REDLOCK_OK);
+    sim_run(sim, 20 * SIM_MS);
+    scenario_end(sim);
+}
+END_TEST
+
 START_TEST(endless_waiting_costs_little_and_grows_nothing)
 {
     struct sim *sim = scenario_new(5, 1, 1290);
@@ -271,6 +293,7 @@ int main(void)
     tcase_add_test(t, a_wait_behind_a_local_holder_ends_with_wait_deadline);
     tcase_add_test(t, a_waiter_that_is_cancelled_leaves_the_queue);
     tcase_add_loop_test(t, a_head_that_fails_without_a_quorum_goes_to_the_tail, 0, 10);
+    tcase_add_loop_test(t, a_head_that_finds_it_busy_stays_first, 0, 10);
 
     t = scenario_case(suite, "many clients", 30);
     tcase_add_loop_test(t, after_eight_hand_overs_another_client_gets_its_turn, 0, 20);

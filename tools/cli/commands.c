@@ -236,7 +236,6 @@ int command_release(const struct cli_args *args)
 
 /* ---- show ---------------------------------------------------------------- */
 
-static const char *const holder_names[] = {"unknown", "none", "one"};
 static const int holder_statuses[] = {CLI_NO_QUORUM, CLI_FREE, CLI_OK};
 
 static void show_node(const redlock_node_inspection *node)
@@ -294,7 +293,7 @@ static void show_object(const struct session *session, const redlock_inspection 
     json_begin(&json);
     json_text(&json, "command", session->args->name);
     report_json_key(&json, session);
-    json_text(&json, "holder", holder_names[found->holder]);
+    json_text(&json, "holder", report_holder_name(found->holder));
     json_integer(&json, "status", holder_statuses[found->holder]);
     json_integer(&json, "votes", found->votes);
     if (found->holder == REDLOCK_HOLDER_ONE)

@@ -18,6 +18,7 @@
 
 #include <ctype.h>
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,7 +43,8 @@ struct processes {
 /* A pass over /proc whose processes do not fit together is made again, so often. */
 #define TORN_TRIES 5
 
-/* The second field of stat, a name in parentheses, may itself hold blanks and parentheses. */
+/* The second field of stat, a name in parentheses, may itself hold blanks and parentheses. Returns
+ * 1, 0 for a process that is gone meanwhile, -1 if it cannot be told. */
 static int read_stat(int proc, const char *name, struct process *process)
 {
     char path[32], text[STAT_LEN], *fields;
@@ -53,11 +55,13 @@ static int read_stat(int proc, const char *name, struct process *process)
     snprintf(path, sizeof path, "%.20s/stat", name);
     fd = openat(proc, path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
-        return -1;
+        return errno == ENOENT || errno == ESRCH || errno == EACCES || errno == EPERM ? 0 : -1;
     length = read(fd, text, sizeof text - 1);
+    if (length < 0)
+        length = errno == ESRCH ? 0 : -1;
     close(fd);
     if (length <= 0)
-        return -1;
+        return (int)length;
     text[length] = '\0';
     fields = strrchr(text, ')');
     if (!fields || sscanf(fields, ") %c %ld %ld", &process->state, &parent, &group) != 3)
@@ -66,7 +70,7 @@ static int read_stat(int proc, const char *name, struct process *process)
     process->parent = (pid_t)parent;
     process->group = (pid_t)group;
     process->ours = 0;
-    return 0;
+    return 1;
 }
 
 static int append(struct processes *all, const struct process *process)
@@ -108,10 +112,13 @@ static int read_once(struct processes *all)
     all->count = 0;
     if (!proc)
         return -1;
-    while (rc == 0 && (entry = readdir(proc)))
-        if (isdigit((unsigned char)entry->d_name[0]) &&
-            read_stat(dirfd(proc), entry->d_name, &process) == 0)
-            rc = append(all, &process);
+    while (rc == 0 && (entry = readdir(proc))) {
+        int found = isdigit((unsigned char)entry->d_name[0])
+                        ? read_stat(dirfd(proc), entry->d_name, &process)
+                        : 0;
+
+        rc = found > 0 ? append(all, &process) : found;
+    }
     closedir(proc);
     if (all->count > 0)
         qsort(all->list, all->count, sizeof *all->list, compare);
@@ -195,7 +202,7 @@ static void mark_descendants(const struct family *family, const struct processes
 int family_signal(const struct family *family, pid_t leader, int number)
 {
     struct processes all = {NULL, 0, 0};
-    int living = FAMILY_UNKNOWN;
+    int living = family->group_only ? FAMILY_UNKNOWN : 1; /* one at least, if that fails */
 
     if (number != 0 && leader > 0)
         kill(-leader, number);

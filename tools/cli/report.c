@@ -42,6 +42,19 @@ const char *report_result_name(int rc)
     return "error";
 }
 
+const char *report_holder_name(redlock_holder holder)
+{
+    switch (holder) {
+    case REDLOCK_HOLDER_ONE:
+        return "one";
+    case REDLOCK_HOLDER_NONE:
+        return "none";
+    case REDLOCK_HOLDER_UNKNOWN:
+        break;
+    }
+    return "unknown";
+}
+
 /* One write a line, whole also where several processes share the descriptor. */
 static void say(const char *format, va_list list) __attribute__((format(printf, 1, 0)));
 

@@ -23,6 +23,7 @@ void report_votes(const struct session *session);
 
 /* "ok", "busy", "no_quorum": the names in JSON. */
 const char *report_result_name(int rc);
+const char *report_holder_name(redlock_holder holder);
 
 void report_json_key(struct json *json, const struct session *session);
 void report_json_nodes(struct json *json, const redlock_node_result *results, size_t count);

@@ -23,6 +23,7 @@
 #include "status.h"
 
 #define NOTICE_AFTER_NS (300 * CLOCK_NS_PER_MS)
+#define NOTICE_SELDOM_NS (60000 * CLOCK_NS_PER_MS)
 #define REASON_LEN 512
 
 static void log_line(void *context, int level, const char *line)
@@ -178,31 +179,63 @@ static void say_unknown(const struct session *session, const redlock_node_inspec
     report_say(session->args, "waiting for %s: too few primaries answer (%s)", key, summary);
 }
 
-/* Once, when the wait has become noticeable: to a person on a terminal, or to who asked for
- * details. An outage is said to everybody, since it may be in nobody's view. */
-static void say_what_for(const struct session *session)
+static void say_waiting(const struct session *session, const redlock_inspection *found,
+                        const redlock_node_inspection *nodes)
 {
     const struct cli_args *args = session->args;
-    redlock_node_inspection nodes[REDLOCK_MAX_NODES];
-    redlock_inspection found;
     struct json json;
 
-    memset(&found, 0, sizeof found);
-    memset(nodes, 0, sizeof nodes);
-    if (args->quiet || redlock_inspect(session->client, args->key, session->key_len, &found, nodes,
-                                       session->node_count) != REDLOCK_OK)
-        return;
     if (args->json && args->command == COMMAND_RUN) {
         json_begin(&json);
         json_text(&json, "event", "waiting");
         report_json_key(&json, session);
-        json_integer(&json, "votes", found.votes);
-        json_integer(&json, "remaining_ms", found.remaining_ms);
+        json_text(&json, "holder", report_holder_name(found->holder));
+        json_integer(&json, "votes", found->votes);
+        json_integer(&json, "remaining_ms", found->remaining_ms);
         json_end(&json, STDERR_FILENO);
-    } else if (found.holder == REDLOCK_HOLDER_UNKNOWN) {
+    } else if (found->holder == REDLOCK_HOLDER_UNKNOWN) {
         say_unknown(session, nodes);
     } else if (args->verbose || isatty(STDERR_FILENO)) {
-        say_holder(session, &found);
+        say_holder(session, found);
+    }
+}
+
+/* What the wait is for, said when it has become noticeable, and again when that is something else:
+ * an outage is over, or has begun. */
+struct notice {
+    int64_t at_ns; /* of the next look */
+    int64_t pause_ns;
+    int said; /* -1: nothing yet, 0: that it is held, 1: that too few answer */
+};
+
+/* To a person on a terminal, or to who asked for details. An outage is said to everybody, since it
+ * may be in nobody's view. */
+static void look_what_for(const struct session *session, struct notice *notice)
+{
+    const struct cli_args *args = session->args;
+    redlock_node_inspection nodes[REDLOCK_MAX_NODES];
+    redlock_inspection found;
+
+    memset(&found, 0, sizeof found);
+    memset(nodes, 0, sizeof nodes);
+    if (redlock_inspect(session->client, args->key, session->key_len, &found, nodes,
+                        session->node_count) == REDLOCK_OK &&
+        notice->said != (found.holder == REDLOCK_HOLDER_UNKNOWN)) {
+        notice->said = found.holder == REDLOCK_HOLDER_UNKNOWN;
+        say_waiting(session, &found, nodes);
+    }
+    notice->pause_ns =
+        notice->pause_ns < NOTICE_SELDOM_NS / 2 ? notice->pause_ns * 2 : NOTICE_SELDOM_NS;
+    notice->at_ns = clock_now_ns() + notice->pause_ns;
+}
+
+static void on_waiting_signal(struct session *session, int got, int *number)
+{
+    if (got == SIGTSTP) {
+        signals_stop(SIGTSTP);
+    } else if (signals_ends(got) && *number == 0) {
+        *number = got;
+        redlock_cancel(session->cancel);
     }
 }
 
@@ -211,25 +244,23 @@ static int listen_until_done(struct session *session, const redlock_lock_options
                              const struct notes *notes, int *number)
 {
     struct pollfd fd = {.fd = notes->read_fd, .events = POLLIN};
-    int64_t notice_ns = options->wait_ms == 0 ? CLOCK_NEVER : clock_now_ns() + NOTICE_AFTER_NS;
+    struct notice notice = {.at_ns = CLOCK_NEVER, .pause_ns = NOTICE_AFTER_NS, .said = -1};
     struct note note;
 
+    if (options->wait_ms != 0 && !session->args->quiet)
+        notice.at_ns = clock_now_ns() + NOTICE_AFTER_NS;
     for (;;) {
         while (notes_next(notes, &note)) {
             if (note.kind == NOTE_ACQUIRED)
                 return note.value;
-            if (note.kind == NOTE_SIGNAL && note.value == SIGTSTP) {
-                signals_stop(SIGTSTP);
-            } else if (note.kind == NOTE_SIGNAL && signals_ends(note.value) && *number == 0) {
-                *number = note.value;
-                redlock_cancel(session->cancel);
-            }
+            if (note.kind == NOTE_SIGNAL)
+                on_waiting_signal(session, note.value, number);
         }
-        if (clock_now_ns() >= notice_ns && *number == 0) {
-            notice_ns = CLOCK_NEVER;
-            say_what_for(session);
-        }
-        poll(&fd, 1, clock_poll_timeout(notice_ns, clock_now_ns()));
+        if (*number != 0)
+            notice.at_ns = CLOCK_NEVER;
+        else if (clock_now_ns() >= notice.at_ns)
+            look_what_for(session, &notice);
+        poll(&fd, 1, clock_poll_timeout(notice.at_ns, clock_now_ns()));
     }
 }
 
