@@ -157,7 +157,8 @@ enum {
 };
 
 /* Receives one line without newline. Never a password or a whole token.
- * Runs where the other callbacks run (see redlock_lock_options). */
+ * Runs where the other callbacks run (see redlock_event_fn), and may do so before
+ * redlock_client_new() has returned. */
 typedef void redlock_log_fn(void *context, int level, const char *line);
 
 /*
@@ -214,11 +215,11 @@ REDLOCK_API REDLOCK_MUST_USE int redlock_client_new(const redlock_options *optio
                                                     size_t text_size);
 
 /*
- * Frees a client. Removes of keys already under way are flushed first, also to
+ * Frees a client. Removals of keys already under way are flushed first, also to
  * primaries that owe an answer: at most one node timeout (500 ms unless set).
- * Locks still held are left to their ttl. Every lock handle must have been
- * released or detached before; calls still running in other threads must have
- * ended. NULL is accepted. In a forked child: closes descriptors, sends nothing.
+ * Every lock handle must have been released or detached before (what a detached
+ * lock left on the primaries stays until its ttl); calls in other threads must
+ * have ended. NULL is accepted. In a forked child: closes descriptors, sends nothing.
  * Threads: one. Blocks: at most a node timeout. No callback runs after it.
  */
 REDLOCK_API void redlock_client_free(redlock_client *client);
@@ -254,7 +255,7 @@ typedef enum redlock_vote {
 typedef struct redlock_node_result {
     char address[REDLOCK_ADDRESS_LEN]; /* as configured, without user and password */
     redlock_vote vote;
-    int64_t elapsed_us;          /* from the round's start to this answer; -1: none */
+    int64_t elapsed_us;          /* from the round's start to this answer; -1: no answer */
     char text[REDLOCK_TEXT_LEN]; /* the reason in words; "" where the vote says it all */
 } redlock_node_result;
 
@@ -335,14 +336,14 @@ REDLOCK_API REDLOCK_MUST_USE int redlock_acquire(redlock_client *client, const v
                                                  redlock_lock **lock);
 
 /*
- * Sets the lock's remaining time to ttl_ms (0: its last ttl) on the primaries
- * that were counted when it was granted, where the key is still ours; never
- * creates a key on a failed round. A shorter ttl lowers the deadline at once.
+ * Sets the lock's time to ttl_ms from now (0: its last ttl), on the primaries that are
+ * counted (docs/safety.md) and where the key is still ours; never creates a key on a
+ * failed round, and never shortens what a primary keeps: a shorter ttl lowers this
+ * handle's deadline, at once and whatever becomes of the round.
  * Threads: any, one operation per lock at a time (else ERR_STATE); a renewal
- * under way is waited for. Blocks: at most connect timeout + node timeout, and
- * never beyond the lock's deadline by more than that.
- * Returns 0 with a new deadline; EXPIRED, LOST, NO_QUORUM (the old deadline
- * stands, the keys stay), CANCELLED; errors TTL, STATE, MEMORY, FORKED.
+ * under way is waited for. Blocks: at most connect timeout + node timeout.
+ * Returns 0 with a new deadline; EXPIRED, LOST, CANCELLED; NO_QUORUM (the deadline
+ * stands, but for a shorter ttl_ms; the keys stay); errors TTL, STATE, MEMORY, FORKED.
  */
 REDLOCK_API REDLOCK_MUST_USE int redlock_extend(redlock_lock *lock, int64_t ttl_ms);
 
@@ -362,7 +363,8 @@ REDLOCK_API int redlock_release(redlock_lock *lock);
  * leaves the keys to their ttl. The text (value:set) holds the stored value and
  * the counted set; whoever has it can extend and release the lock.
  * token_size must be at least REDLOCK_TOKEN_LEN. On an error the handle lives on.
- * Threads: as redlock_release. Blocks: only for a renewal under way.
+ * Threads: as redlock_release. Blocks: only for a renewal under way, at most a node
+ * timeout.
  * Returns 0; EXPIRED or LOST if nothing is left to hand on; errors ARGUMENT,
  * STATE, FORKED.
  */
@@ -388,15 +390,18 @@ REDLOCK_API REDLOCK_MUST_USE int redlock_adopt(redlock_client *client, const voi
  */
 REDLOCK_API int redlock_is_held(const redlock_lock *lock);
 
-/* Milliseconds of validity left, rounded down; 0 if not held. Threads: any. */
+/* Milliseconds of validity left, rounded down; 0 if not held (or less than
+ * min_validity_ms is left). Threads: any. Blocks: never on the network. */
 REDLOCK_API int64_t redlock_remaining_ms(const redlock_lock *lock);
 
 /* The instant the lease ends, on the clock named above; 0 if lost or not yet
- * held. Only for comparing with the same clock on the same machine. */
+ * held. Only for comparing with the same clock on the same machine.
+ * Threads: any. Blocks: never on the network. */
 REDLOCK_API int64_t redlock_deadline_ns(const redlock_lock *lock);
 
 /* Writes the token text (value:set) without giving the lock away. token_size must
- * be at least REDLOCK_TOKEN_LEN. Returns 0; STATE if not acquired; ARGUMENT. */
+ * be at least REDLOCK_TOKEN_LEN. Threads: any. Blocks: never on the network.
+ * Returns 0; errors STATE (not acquired), ARGUMENT, FORKED. */
 REDLOCK_API int redlock_token(const redlock_lock *lock, char *token, size_t token_size);
 
 /* A word for a vote: "ours", "free", "foreign", ... Never NULL. Threads: any. */
@@ -417,7 +422,7 @@ REDLOCK_API size_t redlock_node_results(const redlock_lock *lock, redlock_node_r
  * A descriptor that is readable while an event of this lock is unread:
  * RENEWAL_FAILING, LOST (and DONE). Made at the first call, closed with the
  * handle. Do not read or close it; call redlock_next_event().
- * Threads: any. Returns the descriptor, or a negative redlock_result.
+ * Threads: any. Blocks: never. Returns the descriptor, or ARGUMENT, SYSTEM, FORKED.
  */
 REDLOCK_API int redlock_event_fd(redlock_lock *lock);
 
@@ -496,7 +501,7 @@ typedef struct redlock_stats {
     uint64_t cleanups;      /* now: keys still being removed */
 } redlock_stats;
 
-/* Threads: any. Returns 0, ARGUMENT or FORKED. */
+/* Threads: any. Blocks: never on the network. Returns 0, ARGUMENT or FORKED. */
 REDLOCK_API int redlock_stats_get(const redlock_client *client, redlock_stats *stats);
 
 /* ---- an application's own event loop ------------------------------------ */
@@ -513,19 +518,25 @@ REDLOCK_API int redlock_stats_get(const redlock_client *client, redlock_stats *s
  * system has neither epoll nor kqueue. */
 REDLOCK_API int redlock_fd(const redlock_client *client);
 
-/* Until redlock_process() must be called next, rounded up; -1: never. */
+/* Until redlock_process() must be called next, rounded up; -1: never (or a client
+ * with a thread). Threads: one at a time. Blocks: never. */
 REDLOCK_API int64_t redlock_next_timeout_ms(const redlock_client *client);
 
-/* Returns 0; errors STATE, FORKED, SYSTEM. */
+/* Sends, receives, runs timers and callbacks. Threads: one at a time, not from a
+ * callback (STATE). Blocks: never. Returns 0; errors STATE, FORKED, ARGUMENT. */
 REDLOCK_API int redlock_process(redlock_client *client);
 
 /*
- * As redlock_acquire, redlock_extend and redlock_release, without waiting. Return
+ * As redlock_acquire, redlock_extend and redlock_release, without waiting; they work
+ * on a client with a thread too. Threads: any (external_loop: one at a time).
+ * Blocks: never. Return
  * 0 when started (redlock_start_acquire sets *lock) or an error. REDLOCK_EVENT_DONE
  * follows; redlock_poll_result() then gives the result. A lock whose acquire
  * failed is still to be released (which sends nothing more). After
  * redlock_start_release is DONE, redlock_release() frees the handle and returns
- * that same result.
+ * that same result. With external_loop a redlock_release() of a lock still held
+ * returns REDLOCK_PENDING and frees the handle; the removals go out with the next calls of
+ * redlock_process().
  */
 REDLOCK_API REDLOCK_MUST_USE int redlock_start_acquire(redlock_client *client, const void *key,
                                                        size_t key_len,
@@ -534,7 +545,8 @@ REDLOCK_API REDLOCK_MUST_USE int redlock_start_acquire(redlock_client *client, c
 REDLOCK_API REDLOCK_MUST_USE int redlock_start_extend(redlock_lock *lock, int64_t ttl_ms);
 REDLOCK_API REDLOCK_MUST_USE int redlock_start_release(redlock_lock *lock);
 
-/* The result of the operation last started, or REDLOCK_PENDING. */
+/* The result of the operation last started, or REDLOCK_PENDING. Threads: any.
+ * Blocks: never on the network. Errors STATE, ARGUMENT, FORKED. */
 REDLOCK_API int redlock_poll_result(const redlock_lock *lock);
 
 #ifdef __cplusplus

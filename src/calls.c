@@ -130,6 +130,8 @@ static int lease_new(struct redlock__engine *engine, const void *key, size_t key
         return REDLOCK_ERR_MEMORY;
     }
     lease->config = *config;
+    for (uint32_t i = 0; i < engine->n; i++)
+        lease->votes[i].elapsed_us = -1;
     lease->n = engine->n;
     lease->quorum = engine->quorum;
     lease->drift_ppm = engine->drift_ppm;
@@ -183,8 +185,10 @@ int redlock__engine_adopt(struct redlock__engine *engine, const void *key, size_
                           struct redlock__lease **created)
 {
     struct redlock__lease *lease;
-    int rc = lease_new(engine, key, key_len, config, now_ns, &lease);
+    int rc;
 
+    redlock__engine_handle_deadline(engine, now_ns);
+    rc = lease_new(engine, key, key_len, config, now_ns, &lease);
     if (rc != REDLOCK_OK)
         return rc;
     redlock__lease_start_adopted(lease, counted);
@@ -244,6 +248,7 @@ int redlock__engine_release(struct redlock__engine *engine, struct redlock__leas
 void redlock__engine_stop(struct redlock__engine *engine, struct redlock__lease *lease, int reason,
                           int64_t now_ns)
 {
+    redlock__engine_handle_deadline(engine, now_ns);
     redlock__lease_stop(lease, reason);
     redlock__engine_work_on(engine, lease);
     redlock__engine_run(engine, now_ns);
@@ -291,6 +296,7 @@ void redlock__engine_forget(struct redlock__engine *engine, struct redlock__leas
 {
     struct redlock__grant *grant;
 
+    redlock__engine_handle_deadline(engine, now_ns);
     if (!leave_keys && lease->op != REDLOCK__OP_NONE)
         redlock__engine_stop(engine, lease, REDLOCK_CANCELLED, now_ns);
     grant = lease->grant;
@@ -400,7 +406,7 @@ int redlock__engine_inspect(struct redlock__engine *engine, const void *key, siz
     }
     hurry(engine, now_ns);
     inspection->n = engine->n;
-    inspection->gate_ns = redlock__add(now_ns, engine->connect_timeout_ns);
+    inspection->gate_ns = redlock__engine_node_deadline(engine, engine->max_ttl_ms, now_ns);
     inspection->next = engine->inspections;
     engine->inspections = inspection;
     redlock__engine_start_inspection(engine, inspection, now_ns);

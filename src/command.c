@@ -23,11 +23,14 @@ enum {
     NUMBER_LEN = 24
 };
 
-/* Plain compare-and-set: a key that is gone stays gone. Both numbers are checked, though
- * within one script neither command can miss the key that GET just saw. */
+/* Compare, then set the time: a key that is gone stays gone. The time is only ever made longer. A
+ * command that a dead connection left behind may arrive after a later one, and must not cut what
+ * that one promised; a holder who wants less time lowers its own deadline. */
 const char redlock__extend_script[] =
     "local owner = redis.call('GET', KEYS[1]) "
-    "if owner == ARGV[1] then return redis.call('PEXPIRE', KEYS[1], ARGV[2]) end "
+    "if owner == ARGV[1] then "
+    "if redis.call('PTTL', KEYS[1]) >= tonumber(ARGV[2]) then return 1 end "
+    "return redis.call('PEXPIRE', KEYS[1], ARGV[2]) end "
     "if owner then return -1 end "
     "return 0";
 

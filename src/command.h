@@ -19,7 +19,7 @@ enum redlock__command {
     REDLOCK__CMD_SELECT,  /* greeting */
     REDLOCK__CMD_SETNAME, /* greeting */
     REDLOCK__CMD_SET,     /* SET key token NX PX ttl */
-    REDLOCK__CMD_EXTEND,  /* compare and PEXPIRE; never creates a key */
+    REDLOCK__CMD_EXTEND,  /* compare and PEXPIRE; never creates, never shortens */
     REDLOCK__CMD_RELEASE, /* compare and DEL */
     REDLOCK__CMD_PTTL,    /* how long a key still lives */
     REDLOCK__CMD_HINT,    /* the same PTTL, asked by a waiter (see lease.h) */

@@ -69,9 +69,12 @@ void redlock__engine_start_inspection(struct redlock__engine *engine,
 {
     uint32_t ready = redlock__engine_ready(engine);
 
-    if (inspection->started || inspection->forgotten ||
-        !redlock__engine_gate_open(engine, inspection->gate_ns, now_ns))
+    if (inspection->started || inspection->forgotten)
         return;
+    if (now_ns < inspection->gate_ns && !redlock__engine_settled(engine, now_ns)) {
+        redlock__engine_touch(engine, inspection->gate_ns); /* all are wanted */
+        return;
+    }
     inspection->started = true;
     inspection->start_ns = now_ns;
     for (uint32_t i = 0; i < engine->n; i++) {
@@ -84,7 +87,7 @@ void redlock__engine_start_inspection(struct redlock__engine *engine,
         result->vote = REDLOCK_VOTE_DOWN;
         result->elapsed_us = -1;
         (void)snprintf(result->text, sizeof result->text, "%s",
-                       redlock__node_text(engine->nodes[i]));
+                       redlock__engine_absence(engine->nodes[i]));
     }
 }
 
@@ -250,11 +253,34 @@ void redlock__engine_run(struct redlock__engine *engine, int64_t now_ns)
 
 /* ---- timers ------------------------------------------------------------- */
 
+/* The wait of a lease is over that only waited for connections: that is no quorum, and
+ * each primary has its reason. */
+static void explain_wait(struct redlock__engine *engine, struct redlock__lease *lease)
+{
+    uint32_t ready = redlock__engine_ready(engine);
+
+    if (lease->state != REDLOCK__LEASE_WAITING || lease->last_reason != REDLOCK_PENDING ||
+        lease->name->owner != NULL || lease->name->head != lease ||
+        redlock__count(ready) >= engine->quorum)
+        return;
+    lease->last_reason = REDLOCK_NO_QUORUM;
+    for (uint32_t i = 0; i < engine->n; i++) {
+        bool is_ready = (ready & (UINT32_C(1) << i)) != 0;
+
+        lease->votes[i].vote = is_ready ? REDLOCK_VOTE_NONE : REDLOCK_VOTE_DOWN;
+        (void)snprintf(lease->votes[i].text, sizeof lease->votes[i].text, "%s",
+                       is_ready ? "not asked: too few others could be"
+                                : redlock__engine_absence(engine->nodes[i]));
+    }
+}
+
 static void scan_leases(struct redlock__engine *engine, int64_t now_ns)
 {
     for (struct redlock__lease *lease = engine->leases; lease != NULL; lease = lease->next) {
         bool due = now_ns >= redlock__lease_next_deadline(lease);
 
+        if (due)
+            explain_wait(engine, lease);
         if (due) /* a renewal waits no longer for connections than for an answer */
             lease->gate_ns = redlock__engine_node_deadline(engine, lease->config.ttl_ms, now_ns);
         redlock__lease_handle_deadline(lease, redlock__engine_jitter(engine), now_ns);

@@ -22,8 +22,7 @@ uint32_t redlock__engine_ready(const struct redlock__engine *engine)
     return mask;
 }
 
-/* Every node is ready, or down and not about to connect. */
-static bool settled(const struct redlock__engine *engine, int64_t now_ns)
+bool redlock__engine_settled(const struct redlock__engine *engine, int64_t now_ns)
 {
     for (uint32_t i = 0; i < engine->n; i++) {
         switch (redlock__node_phase(engine->nodes[i])) {
@@ -47,10 +46,22 @@ bool redlock__engine_gate_open(struct redlock__engine *engine, int64_t gate_ns, 
 {
     bool quorum = redlock__count(redlock__engine_ready(engine)) >= engine->quorum;
 
-    if (now_ns >= gate_ns || (quorum && now_ns >= engine->grace_ns) || settled(engine, now_ns))
+    if (now_ns >= gate_ns || (quorum && now_ns >= engine->grace_ns) ||
+        redlock__engine_settled(engine, now_ns))
         return true;
     redlock__engine_touch(engine, quorum ? redlock__min(gate_ns, engine->grace_ns) : gate_ns);
     return false;
+}
+
+const char *redlock__engine_absence(const struct redlock__node *node)
+{
+    const char *text = redlock__node_text(node);
+
+    if (text[0] != '\0')
+        return text;
+    return redlock__node_phase(node) == REDLOCK__NODE_PHASE_GREETING
+               ? "connected, but no answer yet"
+               : "no connection yet";
 }
 
 static int64_t node_timeout_ms(const struct redlock__engine *engine, int64_t ttl_ms)

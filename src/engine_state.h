@@ -50,6 +50,12 @@ uint64_t redlock__engine_jitter(struct redlock__engine *engine);
 
 uint32_t redlock__engine_ready(const struct redlock__engine *engine);
 
+/* Every node is ready, or down and not about to connect. */
+bool redlock__engine_settled(const struct redlock__engine *engine, int64_t now_ns);
+
+/* Why nothing can be sent to a node that is not ready. */
+const char *redlock__engine_absence(const struct redlock__node *node);
+
 /* Whether a round that waits for connections may begin, at gate_ns at the latest. If not,
  * the engine looks again when a connection changes its phase, or in time. */
 bool redlock__engine_gate_open(struct redlock__engine *engine, int64_t gate_ns, int64_t now_ns);

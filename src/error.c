@@ -46,8 +46,8 @@ static const struct {
 
 static const char *const votes[] = {
     [REDLOCK_VOTE_NONE] = "no vote", [REDLOCK_VOTE_OURS] = "ours",
-    [REDLOCK_VOTE_FREE] = "free",      [REDLOCK_VOTE_FOREIGN] = "foreign",
-    [REDLOCK_VOTE_ERROR] = "error",    [REDLOCK_VOTE_SILENT] = "silent",
+    [REDLOCK_VOTE_FREE] = "free",    [REDLOCK_VOTE_FOREIGN] = "foreign",
+    [REDLOCK_VOTE_ERROR] = "error",  [REDLOCK_VOTE_SILENT] = "silent",
     [REDLOCK_VOTE_DOWN] = "down",
 };
 

@@ -75,29 +75,41 @@ static int64_t remaining(const struct redlock__inspection *inspection, uint32_t 
     return best == INT64_MAX ? -1 : best;
 }
 
-void redlock__inspection_sum_up(const struct redlock__inspection *inspection, uint32_t quorum,
-                                redlock_inspection *sum)
+/* Of all owners: the one with the most votes. */
+static uint32_t most_votes(const struct redlock__inspection *inspection, uint32_t *owner)
 {
-    const redlock_node_inspection *nodes = inspection->nodes;
-    uint32_t answers = 0;
+    uint32_t most = 0;
 
-    memset(sum, 0, sizeof *sum);
     for (uint32_t i = 0; i < inspection->n; i++) {
         uint32_t votes = 0;
 
-        answers += nodes[i].result.vote == REDLOCK_VOTE_FREE ||
-                   nodes[i].result.vote == REDLOCK_VOTE_FOREIGN;
-        if (nodes[i].result.vote != REDLOCK_VOTE_FOREIGN)
-            continue;
         for (uint32_t j = 0; j < inspection->n; j++)
-            votes += same_owner(&nodes[i], &nodes[j]);
-        if (votes >= quorum && votes > sum->votes) {
-            sum->holder = REDLOCK_HOLDER_ONE;
-            sum->votes = votes;
-            memcpy(sum->owner, nodes[i].owner, sizeof sum->owner);
-            sum->remaining_ms = remaining(inspection, i, quorum);
+            votes += inspection->nodes[i].result.vote == REDLOCK_VOTE_FOREIGN &&
+                     same_owner(&inspection->nodes[i], &inspection->nodes[j]);
+        if (votes > most) {
+            most = votes;
+            *owner = i;
         }
     }
-    if (sum->holder == REDLOCK_HOLDER_UNKNOWN && answers >= quorum)
+    return most;
+}
+
+/* "Nobody" only if those that gave no answer could not make anybody's majority. */
+void redlock__inspection_sum_up(const struct redlock__inspection *inspection, uint32_t quorum,
+                                redlock_inspection *sum)
+{
+    uint32_t silent = inspection->n, owner = 0, votes = most_votes(inspection, &owner);
+
+    memset(sum, 0, sizeof *sum);
+    for (uint32_t i = 0; i < inspection->n; i++)
+        silent -= inspection->nodes[i].result.vote == REDLOCK_VOTE_FREE ||
+                  inspection->nodes[i].result.vote == REDLOCK_VOTE_FOREIGN;
+    if (votes >= quorum) {
+        sum->holder = REDLOCK_HOLDER_ONE;
+        sum->votes = votes;
+        memcpy(sum->owner, inspection->nodes[owner].owner, sizeof sum->owner);
+        sum->remaining_ms = remaining(inspection, owner, quorum);
+    } else if (votes + silent < quorum) {
         sum->holder = REDLOCK_HOLDER_NONE;
+    }
 }

@@ -190,21 +190,22 @@ void redlock__lease_start_extend(struct redlock__lease *lease, int64_t ttl_ms)
         finish(lease, lease->lost_reason);
         return;
     }
-    lease->config.ttl_ms = ttl_ms;
+    lease->wanted_ttl_ms = ttl_ms;
     lease->todo |= REDLOCK__TODO_EXTEND;
 }
 
-/* A shorter ttl counts for the holder before any primary hears of it: if the round
- * fails, a minority may have shortened already. A longer one lowers nothing here. */
+/* A shorter ttl counts for the holder before any primary hears of it, whatever becomes of
+ * the round. A longer one lowers nothing here. */
 void redlock__lease_begin_extend(struct redlock__lease *lease, int64_t now_ns)
 {
-    int64_t lowered = redlock__deadline(now_ns, lease->config.ttl_ms, lease->drift_ppm);
+    int64_t lowered;
 
     assert(lease->state == REDLOCK__LEASE_HELD || lease->state == REDLOCK__LEASE_ADOPTED);
     assert(lease->grant != NULL);
-    lease->deadline_ns = redlock__min(lease->deadline_ns, lowered);
     lease->automatic = lease->op != REDLOCK__OP_EXTEND;
-    lease->extend_ttl_ms = lease->config.ttl_ms;
+    lease->extend_ttl_ms = lease->automatic ? lease->config.ttl_ms : lease->wanted_ttl_ms;
+    lowered = redlock__deadline(now_ns, lease->extend_ttl_ms, lease->drift_ppm);
+    lease->deadline_ns = redlock__min(lease->deadline_ns, lowered);
     lease->known_before = lease->grant->known;
     lease->renew_ns = REDLOCK__NEVER;
     lease->state = REDLOCK__LEASE_RENEWING;
@@ -250,6 +251,7 @@ static void extend_over(struct redlock__lease *lease, int64_t now_ns)
     if (lease->deadline_ns == 0 && lease->config.max_hold_ms > 0)
         lease->cap_ns =
             redlock__add(lease->round.start_ns, redlock__ms_to_ns(lease->config.max_hold_ms));
+    lease->config.ttl_ms = lease->extend_ttl_ms;
     set_deadline(lease, lease->round.start_ns, lease->extend_ttl_ms);
     if (!redlock__is_held(lease->deadline_ns, now_ns, lease->config.min_validity_ms)) {
         lose(lease, REDLOCK_EXPIRED);
@@ -329,10 +331,21 @@ static void record(struct redlock__lease *lease, uint32_t node, redlock_vote vot
         len = sizeof entry->text - 1;
     entry->vote = vote;
     entry->elapsed_us = -1;
-    if (vote != REDLOCK_VOTE_DOWN && vote != REDLOCK_VOTE_SILENT)
+    if (vote != REDLOCK_VOTE_NONE && vote != REDLOCK_VOTE_DOWN && vote != REDLOCK_VOTE_SILENT)
         entry->elapsed_us = (now_ns - lease->round.start_ns) / 1000;
     memcpy(entry->text, text, len);
     entry->text[len] = '\0';
+}
+
+/* To the round that made or renewed the hold, after its verdict. */
+static void late_answer(struct redlock__lease *lease, uint32_t node, int64_t now_ns)
+{
+    bool grants = (lease->round.ours & ~lease->counted) != 0;
+
+    if (lease->round_command == REDLOCK__CMD_EXTEND)
+        take_in(lease, UINT32_C(1) << node);
+    else if (lease->round.owed == 0 && grants && lease->renew_ns != REDLOCK__NEVER)
+        lease->renew_ns = redlock__min(lease->renew_ns, now_ns);
 }
 
 static void round_over(struct redlock__lease *lease, uint64_t jitter, int64_t now_ns)
@@ -366,9 +379,8 @@ void redlock__lease_answer(struct redlock__lease *lease, const struct redlock__l
     record(lease, news->node, news->vote, news->text, now_ns);
     if (redlock__round_answer(&lease->round, news->node, news->vote))
         round_over(lease, news->jitter, now_ns);
-    else if (lease->state == REDLOCK__LEASE_HELD && lease->round_command == REDLOCK__CMD_EXTEND &&
-             lease->round.verdict == REDLOCK__ROUND_WON)
-        take_in(lease, UINT32_C(1) << news->node);
+    else if (lease->state == REDLOCK__LEASE_HELD && lease->round.verdict == REDLOCK__ROUND_WON)
+        late_answer(lease, news->node, now_ns);
 }
 
 /* ---- ends and timers ---------------------------------------------------- */
@@ -435,11 +447,16 @@ int64_t redlock__lease_next_deadline(const struct redlock__lease *lease)
     return REDLOCK__NEVER;
 }
 
+/* An attempt that is cut short says less than the one before it. */
 static void wait_is_over(struct redlock__lease *lease, uint64_t jitter, int64_t now_ns)
 {
+    int before = lease->last_reason;
+
     if (lease->state == REDLOCK__LEASE_ACQUIRING) {
         if (redlock__round_give_up(&lease->round))
             attempt_over(lease, jitter, now_ns);
+        if (before != REDLOCK_PENDING)
+            lease->result = before;
         return;
     }
     give_up_acquire(lease, lease->last_reason == REDLOCK_PENDING ? REDLOCK_WAIT_DEADLINE

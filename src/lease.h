@@ -13,6 +13,9 @@
  * it. Otherwise a holder could go on after another client came and went
  * (docs/safety.md has the two trails). When fewer than quorum are left in the set no
  * renewal can ever succeed: the lease is lost at once, not only at its deadline.
+ *
+ * A set of just a quorum survives no failure. So a lease that renews does so for the first time as
+ * soon as everybody has answered its SET, if grants came after the verdict.
  */
 #ifndef REDLOCK__LEASE_H
 #define REDLOCK__LEASE_H
@@ -111,7 +114,8 @@ struct redlock__lease {
     int64_t deadline_ns;   /* 0: not held */
     int64_t cap_ns;        /* of the hold; NEVER */
     int64_t renew_ns;      /* next renewal; NEVER */
-    int64_t extend_ttl_ms; /* of the running or wanted extend round */
+    int64_t wanted_ttl_ms; /* of the extend that was asked for: kept if it succeeds */
+    int64_t extend_ttl_ms; /* of the running extend round */
     bool automatic;        /* the running extend round is the lease's own */
     bool failing;          /* the last renewal failed: said once */
     bool adopted;          /* from another process: sets nothing again */

@@ -135,14 +135,13 @@ static struct redlock__lease_config lease_config(const redlock_lock *lock)
 {
     const redlock_lock_options *o = &lock->options;
 
-    return (struct redlock__lease_config){
-        .ttl_ms = o->ttl_ms,
-        .wait_ms = o->wait_ms,
-        .retry_base_ms = o->retry_base_ms,
-        .retry_cap_ms = o->retry_cap_ms,
-        .min_validity_ms = o->min_validity_ms,
-        .max_hold_ms = o->max_hold_ms,
-        .renew = o->renew != 0};
+    return (struct redlock__lease_config){.ttl_ms = o->ttl_ms,
+                                          .wait_ms = o->wait_ms,
+                                          .retry_base_ms = o->retry_base_ms,
+                                          .retry_cap_ms = o->retry_cap_ms,
+                                          .min_validity_ms = o->min_validity_ms,
+                                          .max_hold_ms = o->max_hold_ms,
+                                          .renew = o->renew != 0};
 }
 
 /* The clock is read here, before the first byte of the attempt is queued. */
@@ -264,6 +263,9 @@ static int extend(redlock_lock *lock, int64_t ttl_ms, bool wait)
     } else if (redlock__is_cancelled(lock)) {
         rc = REDLOCK_CANCELLED;
     } else {
+        /* What has been answered by now, a grant that came after the verdict, is to count. */
+        if (client->driver == NULL)
+            redlock__io_look(client->io);
         rc = redlock__engine_extend(client->engine, lock->lease, ttl_ms, redlock__clock_ns());
         if (rc == 0 && wait)
             rc = wait_for_operation_locked(lock);

@@ -163,16 +163,12 @@ static void count(struct redlock__engine *engine, struct redlock__lease *lease)
 /* Why a round's command was not sent to a node. */
 static const char *unsent_text(const struct redlock__node *node, enum redlock__command command)
 {
-    const char *text = redlock__node_text(node);
-
-    if (redlock__node_phase(node) == REDLOCK__NODE_PHASE_READY)
-        return command == REDLOCK__CMD_RELEASE ? "not asked: nothing was written there"
-                                               : "not asked: too few others could be";
-    if (text[0] != '\0')
-        return text;
-    return redlock__node_phase(node) == REDLOCK__NODE_PHASE_GREETING
-               ? "connected, but no answer yet"
-               : "no connection yet";
+    if (redlock__node_phase(node) != REDLOCK__NODE_PHASE_READY)
+        return redlock__engine_absence(node);
+    if (command == REDLOCK__CMD_RELEASE)
+        return "not asked: nothing was written there";
+    return command == REDLOCK__CMD_EXTEND ? "not asked: too few of those that count could be"
+                                          : "not asked: too few others could be";
 }
 
 /* Tells the lease of every node the round's command was not sent to. */
@@ -302,8 +298,7 @@ static bool serve_round(struct redlock__engine *engine, struct redlock__lease *l
 }
 
 /* One wish of the lease; false: none can be granted now. */
-static bool serve_todo(struct redlock__engine *engine, struct redlock__lease *lease,
-                       int64_t now_ns)
+static bool serve_todo(struct redlock__engine *engine, struct redlock__lease *lease, int64_t now_ns)
 {
     if ((lease->todo & (REDLOCK__TODO_ABANDON | REDLOCK__TODO_PTTL)) != 0) {
         abandon(engine, lease, now_ns);

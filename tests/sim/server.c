@@ -274,6 +274,13 @@ static void execute_set(struct sim_server *server, struct sim_peer *peer,
     say(reply, "+OK");
 }
 
+/* Only ever longer, as the script does it. */
+static void extend_entry(struct sim_entry *entry, int64_t when_ms)
+{
+    if (entry->when_ms == INT64_MAX || when_ms > entry->when_ms)
+        entry->when_ms = when_ms;
+}
+
 static void execute_script(struct sim_server *server, struct sim_peer *peer,
                            enum sim_command command, const struct sim_args *args, int64_t now_ns,
                            struct sim_reply *reply)
@@ -298,7 +305,7 @@ static void execute_script(struct sim_server *server, struct sim_peer *peer,
     if (command == SIM_RELEASE)
         drop_entry(server, (size_t)(e - server->entries));
     else
-        e->when_ms = sim_server_wall_ms(server, now_ns) + number_of(args, 5);
+        extend_entry(e, sim_server_wall_ms(server, now_ns) + number_of(args, 5));
     say_integer(reply, 1);
 }
 

@@ -284,13 +284,14 @@ START_TEST(a_detached_lock_keeps_its_keys_and_is_not_renewed)
 {
     struct sim *sim = scenario_new(5, 1, 1100);
     struct sim_lock *lock = scenario_hold_renewed(sim, 0, 900);
-    sim_run(sim, 10 * SIM_MS);
+    sim_run(sim, 50 * SIM_MS);
+    uint64_t extends = sim_count(sim, SIM_ALL, SIM_EXTEND);
     ck_assert(redlock__engine_detach(sim->clients[0].engine, lock->lease,
                                      sim_clock(&sim->clients[0], sim->now_ns)));
     sim_forget(sim, lock, true);
     sim_run(sim, 800 * SIM_MS);
     ck_assert_uint_eq(sim_present(sim, "k"), 0x1f);
-    ck_assert_uint_eq(sim_count(sim, SIM_ALL, SIM_EXTEND), 0);
+    ck_assert_uint_eq(sim_count(sim, SIM_ALL, SIM_EXTEND), extends);
     ck_assert_uint_eq(sim_count(sim, SIM_ALL, SIM_RELEASE), 0);
     sim_run(sim, 200 * SIM_MS);
     ck_assert_uint_eq(sim_present(sim, "k"), 0);

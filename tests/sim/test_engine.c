@@ -480,6 +480,31 @@ START_TEST(a_key_of_another_type_is_somebody_elses)
 }
 END_TEST
 
+/* Trail (c): an extend with a short ttl reaches nobody in time and its connections die. A later,
+ * longer one succeeds over new connections. Then the old bytes arrive everywhere: they must not
+ * cut what the later one promised. The checkers watch; so does another client. */
+START_TEST(a_late_shorter_extend_cuts_nothing)
+{
+    struct sim *sim = scenario_new(3, 2, (uint64_t)_i);
+    struct sim_lock *lock = scenario_hold_all(sim, 5000), *other;
+    for (int i = 0; i < 3; i++)
+        sim_trigger(sim, 0, i, SIM_EXTEND, 1, SIM_CUT_LATE);
+    ck_assert_int_eq(sim_extend_now(sim, lock, 500), REDLOCK_NO_QUORUM);
+    sim_run(sim, 100 * SIM_MS);
+    ck_assert_int_eq(sim_extend_now(sim, lock, 5000), REDLOCK_OK);
+    for (uint32_t i = 0; i < 3; i++)
+        sim->servers[i].last_extend = 0;
+    sim_deliver(sim, 0, SIM_ALL);
+    sim_run(sim, SIM_S);
+    for (uint32_t i = 0; i < 3; i++)
+        ck_assert_int_eq(sim->servers[i].last_extend, 1); /* it did arrive, at our key */
+    ck_assert(sim_held(sim, lock));
+    other = sim_lock_now(sim, 1, "k", 1000);
+    ck_assert_int_eq(other->result, REDLOCK_BUSY);
+    scenario_end(sim);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("engine");
@@ -487,6 +512,7 @@ int main(void)
     tcase_add_loop_test(t, a_holder_is_told_lost_after_another_came_and_went, 0, 20);
     tcase_add_loop_test(t, a_late_grant_seen_before_a_verdict_does_not_carry_the_next_round, 0, 20);
 
+    tcase_add_loop_test(t, a_late_shorter_extend_cuts_nothing, 0, 10);
     tcase_add_loop_test(t, a_primary_whose_set_may_still_arrive_is_not_set_again, 0, 10);
 
     t = scenario_case(suite, "acquiring", 20);
