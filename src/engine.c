@@ -16,6 +16,10 @@
 
 #include "validity.h"
 
+enum {
+    GRACE_LEAST_MS = 25
+};
+
 /* ---- small things -------------------------------------------------------- */
 
 static void say(struct redlock__engine *engine, int level, const char *address, const char *what)
@@ -178,14 +182,16 @@ static void deliver_inspection(struct redlock__engine *engine, uint32_t node,
     redlock__engine_free_inspection_if_done(engine, inspection);
 }
 
-/* The first quorum is there: slower primaries get as much time again as it took. */
+/* The first quorum is there: slower primaries get as much time again as it took, and not less
+ * than GRACE_LEAST_MS, since a busy machine may just not have run them yet. */
 static void start_grace(struct redlock__engine *engine, int64_t now_ns)
 {
-    int64_t took_ns = now_ns - engine->created_ns;
-    int64_t most_ns = redlock__engine_node_deadline(engine, engine->max_ttl_ms, 0);
+    int64_t grace_ns = redlock__max(now_ns - engine->created_ns, redlock__ms_to_ns(GRACE_LEAST_MS));
 
     if (redlock__count(redlock__engine_ready(engine)) >= engine->quorum)
-        engine->grace_ns = redlock__add(now_ns, redlock__min(took_ns, most_ns));
+        engine->grace_ns =
+            redlock__min(redlock__add(now_ns, grace_ns),
+                         redlock__engine_node_deadline(engine, engine->max_ttl_ms, now_ns));
 }
 
 /* A node became ready or went down: rounds that waited for it, removals it was owed. */

@@ -40,11 +40,10 @@ bool redlock__engine_settled(const struct redlock__engine *engine, int64_t now_n
     return true;
 }
 
-/* Whether a round that waits for connections may begin, and if not, when to look again (a
- * connection that changes its phase is looked at anyway). */
-bool redlock__engine_gate_open(struct redlock__engine *engine, int64_t gate_ns, int64_t now_ns)
+bool redlock__engine_gate_open(struct redlock__engine *engine, uint32_t counted, int64_t gate_ns,
+                               int64_t now_ns)
 {
-    bool quorum = redlock__count(redlock__engine_ready(engine)) >= engine->quorum;
+    bool quorum = redlock__count(redlock__engine_ready(engine) & counted) >= engine->quorum;
 
     if (now_ns >= gate_ns || (quorum && now_ns >= engine->grace_ns) ||
         redlock__engine_settled(engine, now_ns))

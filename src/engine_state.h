@@ -56,9 +56,11 @@ bool redlock__engine_settled(const struct redlock__engine *engine, int64_t now_n
 /* Why nothing can be sent to a node that is not ready. */
 const char *redlock__engine_absence(const struct redlock__node *node);
 
-/* Whether a round that waits for connections may begin, at gate_ns at the latest. If not,
- * the engine looks again when a connection changes its phase, or in time. */
-bool redlock__engine_gate_open(struct redlock__engine *engine, int64_t gate_ns, int64_t now_ns);
+/* Whether a round that waits for connections may begin, at gate_ns at the latest: a quorum of
+ * those that count is ready and the slower ones had their time, or no connection is being set up
+ * any more. If not, the engine looks again when a connection changes its phase, or in time. */
+bool redlock__engine_gate_open(struct redlock__engine *engine, uint32_t counted, int64_t gate_ns,
+                               int64_t now_ns);
 
 int64_t redlock__engine_node_deadline(const struct redlock__engine *engine, int64_t ttl_ms,
                                       int64_t now_ns);

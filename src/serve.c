@@ -288,7 +288,10 @@ static bool serve_round(struct redlock__engine *engine, struct redlock__lease *l
     bool extend = (lease->todo & REDLOCK__TODO_EXTEND) != 0 &&
                   (lease->state == REDLOCK__LEASE_HELD || lease->state == REDLOCK__LEASE_ADOPTED);
 
-    if ((!release && !extend) || !redlock__engine_gate_open(engine, lease->gate_ns, now_ns))
+    uint32_t counted = release ? UINT32_MAX : lease->counted;
+
+    if ((!release && !extend) ||
+        !redlock__engine_gate_open(engine, counted, lease->gate_ns, now_ns))
         return false;
     if (release)
         begin_release(engine, lease, now_ns);
@@ -326,7 +329,7 @@ static bool may_attempt(struct redlock__engine *engine, struct redlock__lease *l
         redlock__engine_touch(engine, due_ns);
         return false;
     }
-    return redlock__engine_gate_open(engine, lease->gate_ns, now_ns);
+    return redlock__engine_gate_open(engine, UINT32_MAX, lease->gate_ns, now_ns);
 }
 
 static void queue_up(struct redlock__engine *engine, struct redlock__lease *lease, int64_t now_ns)

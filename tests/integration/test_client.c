@@ -67,12 +67,6 @@ static redlock_client *new_client(const redlock_options *options)
     return client;
 }
 
-static redlock_client *client_of_all(void)
-{
-    redlock_options options = options_for(servers_uris(), N);
-    return new_client(&options);
-}
-
 static redlock_node_result results[N];
 
 static redlock_lock_options lock_options(int64_t ttl_ms, int64_t wait_ms)
@@ -132,6 +126,21 @@ static int ready_nodes(const redlock_client *client)
     return ready;
 }
 
+static redlock_client *client_of_all(void)
+{
+    redlock_options options = options_for(servers_uris(), N);
+    return new_client(&options);
+}
+
+/* For tests that want the key on every server. */
+static redlock_client *settled_client(void)
+{
+    redlock_client *client = client_of_all();
+
+    AWAIT(ready_nodes(client) == N);
+    return client;
+}
+
 static void start_five(void)
 {
     servers_start(N);
@@ -141,7 +150,7 @@ static void start_five(void)
 
 START_TEST(test_acquire_extend_release)
 {
-    redlock_client *client = client_of_all();
+    redlock_client *client = settled_client();
     redlock_lock_options options = lock_options(5000, 0);
     redlock_lock *lock = acquire(client, "job", &options);
     char token[REDLOCK_TOKEN_LEN];
@@ -168,11 +177,10 @@ END_TEST
 /* SET once a server and nothing else; the same for the removal. */
 START_TEST(test_one_command_per_server)
 {
-    redlock_client *client = client_of_all();
+    redlock_client *client = settled_client();
     redlock_lock_options options = lock_options(5000, 0);
     redlock_lock *lock;
 
-    AWAIT(ready_nodes(client) == N);
     servers_reset_counts();
     lock = acquire(client, "job", &options);
     AWAIT(servers_with_key("job") == N);
@@ -286,7 +294,7 @@ END_TEST
 
 START_TEST(test_inspect)
 {
-    redlock_client *client = client_of_all();
+    redlock_client *client = settled_client();
     redlock_lock_options options = lock_options(5000, 0);
     redlock_lock *lock = acquire(client, "job", &options);
     redlock_inspection sum;
@@ -581,7 +589,7 @@ static int use_in_child(redlock_client *client, redlock_lock *lock, redlock_canc
 
 START_TEST(test_child_is_refused_and_harmless)
 {
-    redlock_client *client = client_of_all();
+    redlock_client *client = settled_client();
     redlock_lock_options options = lock_options(5000, 0);
     redlock_cancel_handle *cancel = NULL;
     redlock_lock *lock;

@@ -23,9 +23,8 @@ static int64_t node_timeout_ms(const struct sim *sim, int64_t ttl_ms)
 
 struct redlock__lease_config sim_lock_config(int64_t ttl_ms)
 {
-    return (struct redlock__lease_config){.ttl_ms = ttl_ms,
-                                          .retry_base_ms = 10,
-                                          .retry_cap_ms = 100};
+    return (struct redlock__lease_config){
+        .ttl_ms = ttl_ms, .retry_base_ms = 10, .retry_cap_ms = 100};
 }
 
 /* A round that a frozen client had not begun is begun late, and has its time all the same;
