@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "driver.h"
@@ -72,15 +73,19 @@ static const struct usage_case usage_cases[] = {
     {{"run", "k", "--max-hold", "2s", "true"}, "longer than the grace"},
     {{"run", "k", "--drift-ppm", "500000", "true"}, "shorten --grace"},
     {{"run", "k", "--ttl", "4ms", "true"}, "lengthen --ttl"},
-    {{"acquire", "redlock:k"}, "redlock:"},
-    {{"acquire", "-q", "redlock:k"}, "redlock:"},
-    {{"acquire", "k", "--ttl", "1ms"}, "ttl"},
+    {{"acquire", "redlock:k"}, "is reserved"},
+    {{"acquire", "-q", "redlock:k"}, "is reserved"},
+    {{"acquire", "k", "--ttl", "1ms"}, "below the least, 4 ms"},
+    {{"acquire", "k", "--ttl", "5ms", "--drift-ppm", "500000"}, "below the least, 6 ms"},
     {{"extend", "k", "not-a-token"}, "token"},
     {{"acquire", "k", "--node", "http://127.0.0.1"}, "node 1"},
     {{"acquire", "k", "--node", NOBODY, "--node", "nonsense"}, "node 2"},
     {{"acquire", "k", "--node", NOBODY, "--nodes-file", "x"}, "not both"},
     {{"acquire", "k", "--nodes-file", "/does/not/exist"}, "No such file"},
     {{"acquire", "k", "--password-file", "/does/not/exist"}, "No such file"},
+    {{"acquire", "k", "--nodes-file", "/"}, "/: it is a directory"},
+    {{"acquire", "k", "--password-file", "/"}, "/: it is a directory"},
+    {{"acquire", "k", "--nodes-file", "/dev/zero"}, "neither a file nor a pipe"},
     {{"acquire", "k", "--quorum", "2"}, "quorum"},
 };
 
@@ -293,6 +298,25 @@ START_TEST(test_nodes_file)
     with_file("# none\n\n", USAGE, "names no primary");
     with_file("", USAGE, "names no primary");
     with_file(NOBODY "\n" NOBODY " " NOBODY "\n", USAGE, "line 2: more than one");
+    with_file("# three\n" NOBODY "\n\nhttp://h\n", USAGE, ", line 4: ");
+    with_file("# three\n" NOBODY "\n\n" NOBODY "\n", 78, ", line 4: ");
+    with_file("\xef\xbb\xbf" NOBODY "\n", NO_QUORUM, "");
+}
+END_TEST
+
+START_TEST(test_nodes_from_a_pipe)
+{
+    char path[64], script[1024];
+
+    driver_set_nodes(NULL, 0);
+    unlink(driver_file("", path));
+    ck_assert_int_eq(mkfifo(path, 0600), 0);
+    expect(USAGE, "names no primary", WORDS("show", "k", "--nodes-file", path)); /* no waiting */
+    unlink(path);
+    snprintf(script, sizeof script, "echo %s | %s show k --nodes-file /dev/stdin", NOBODY,
+             REDLOCK_CLI_PATH);
+    driver_start_program(&driver, WORDS("sh", "-c", script), 0);
+    ck_assert_int_eq(driver_wait(&driver), NO_QUORUM);
 }
 END_TEST
 
@@ -388,6 +412,7 @@ static Suite *args_suite(void)
     tcase_add_test(values, test_waits);
     tcase_add_loop_test(values, test_numbers, 0, COUNT(numbers));
     tcase_add_test(values, test_nodes_file);
+    tcase_add_test(values, test_nodes_from_a_pipe);
     tcase_add_test(values, test_nodes_from_the_environment);
     tcase_add_test(values, test_one_primary_twice_is_misconfigured);
     tcase_add_test(values, test_more_primaries_than_allowed);

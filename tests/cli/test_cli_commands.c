@@ -146,14 +146,66 @@ START_TEST(test_extend_without_a_quorum_leaves_the_keys)
 }
 END_TEST
 
+/* Full, or closed, whatever else is: no file of ours is to take its place. */
 START_TEST(test_a_lock_nobody_gets_the_token_of_is_released)
+{
+    static const char *const closed[] = {">/dev/full", ">&-", "0<&- 1>&-", "0<&- 1>&- 2>&-"};
+    char script[1024];
+
+    for (size_t i = 0; i < sizeof closed / sizeof closed[0]; i++) {
+        snprintf(script, sizeof script, "%s acquire k %s", REDLOCK_CLI_PATH, closed[i]);
+        driver_start_program(&driver, WORDS("sh", "-c", script), 0);
+        ck_assert_int_eq(driver_wait(&driver), 70);
+        ck_assert_int_eq(RUN(&driver, "show", "k"), 1);
+    }
+}
+END_TEST
+
+static const char *const printing[] = {"show k",    "show --json k", "--help",
+                                       "--version", "acquire k",     "acquire --json k"};
+
+START_TEST(test_output_that_cannot_be_written_is_said)
 {
     char script[1024];
 
-    snprintf(script, sizeof script, "%s acquire k >/dev/full", REDLOCK_CLI_PATH);
+    ck_assert_int_eq(RUN(&driver, "acquire", "k"), 0);
+    if (_i >= 4)
+        for (int i = 0; i < N; i++)
+            servers_command(i, "DEL", "k", NULL);
+    snprintf(script, sizeof script, "%s %s >/dev/full", REDLOCK_CLI_PATH, printing[_i]);
     driver_start_program(&driver, WORDS("sh", "-c", script), 0);
     ck_assert_int_eq(driver_wait(&driver), 70);
-    ck_assert_int_eq(RUN(&driver, "show", "k"), 1);
+    ck_assert_ptr_nonnull(
+        strstr(driver.err.bytes, "cannot write to standard output: No space left on device"));
+    ck_assert_int_eq(driver_count(driver.err.bytes, "\n"), 1);
+}
+END_TEST
+
+/* The members of a token are those that hold the lock, not those that were quickest. */
+START_TEST(test_token_counts_every_primary_that_has_the_key)
+{
+    char token[128];
+
+    ck_assert_int_eq(RUN(&driver, "acquire", "--ttl", "20s", "k"), 0);
+    take_token(token);
+    ck_assert_ptr_nonnull(strstr(token, ":1f-"));
+    ck_assert_int_eq(RUN(&driver, "extend", "--ttl", "20s", "k", token), 0);
+    take_token(token);
+    ck_assert_ptr_nonnull(strstr(token, ":1f-"));
+}
+END_TEST
+
+START_TEST(test_extend_with_any_two_of_five_killed)
+{
+    char token[128];
+
+    ck_assert_int_eq(RUN(&driver, "acquire", "--ttl", "20s", "k"), 0);
+    take_token(token);
+    servers_kill(_i);
+    servers_kill((_i + 1) % N);
+    ck_assert_int_eq(RUN(&driver, "extend", "--ttl", "20s", "k", token), 0);
+    take_token(token);
+    ck_assert_int_eq(RUN(&driver, "extend", "--ttl", "20s", "k", token), 0);
 }
 END_TEST
 
@@ -233,6 +285,53 @@ START_TEST(test_run_that_waits_through_an_outage_says_so)
     driver_expect(&driver, "too few primaries answer");
     servers_revive(2);
     ck_assert_int_eq(driver_wait(&driver), 8);
+}
+END_TEST
+
+/* It answers, but not to SET: only a look at the attempts themselves tells why. */
+START_TEST(test_a_wait_that_cannot_succeed_says_what_the_primaries_say)
+{
+    for (int i = 0; i < 3; i++)
+        servers_command(i, "ACL", "SETUSER", "default", "-set", NULL);
+    START(&driver, "run", "k", "--", "sh", "-c", "exit 8");
+    driver_expect(&driver, "too few primaries answer (");
+    driver_expect(&driver, "NOPERM");
+    for (int i = 0; i < 3; i++)
+        servers_command(i, "ACL", "SETUSER", "default", "+set", NULL);
+    ck_assert_int_eq(driver_wait(&driver), 8);
+}
+END_TEST
+
+START_TEST(test_json_of_a_wait_that_cannot_succeed_has_the_reasons)
+{
+    for (int i = 0; i < 3; i++)
+        servers_command(i, "ACL", "SETUSER", "default", "-set", NULL);
+    START(&driver, "run", "--json", "k", "--", "true");
+    driver_expect(&driver, "\"event\":\"waiting\",\"key\":\"k\",\"holder\":\"unknown\"");
+    driver_expect(&driver, "\"text\":\"NOPERM");
+    kill(driver.pid, SIGTERM);
+    ck_assert_int_eq(driver_wait(&driver), 128 + SIGTERM);
+}
+END_TEST
+
+START_TEST(test_waiting_for_an_outer_run_is_refused)
+{
+    const char *tool = REDLOCK_CLI_PATH;
+
+    ck_assert_int_eq(RUN(&driver, "run", "k", "--", tool, "run", "k", "--", "true"), 75);
+    ck_assert_ptr_nonnull(strstr(driver.err.bytes, "an outer 'redlock run' already holds 'k'"));
+    ck_assert_int_eq(driver_count(driver.err.bytes, "\n"), 1);
+    ck_assert_int_eq(RUN(&driver, "run", "k", "--", tool, "acquire", "-w", "forever", "k"), 75);
+    ck_assert_int_eq(RUN(&driver, "run", "k", "--", tool, "run", "-n", "k", "--", "true"), 75);
+    ck_assert_ptr_nonnull(strstr(driver.err.bytes, "held by somebody else"));
+    /* another lock of the same name, and an environment that has outlived its run */
+    ck_assert_int_eq(
+        RUN(&driver, "run", "k", "--", tool, "run", "--prefix", "p", "k", "--", "true"), 0);
+    setenv("REDLOCK_KEY", "k", 1);
+    setenv("REDLOCK_TOKEN", "0123456789abcdef:7-01234567", 1);
+    ck_assert_int_eq(RUN(&driver, "run", "k", "--", "sh", "-c", "exit 4"), 4);
+    unsetenv("REDLOCK_KEY");
+    unsetenv("REDLOCK_TOKEN");
 }
 END_TEST
 
@@ -462,12 +561,18 @@ static Suite *commands_suite(void)
     tcase_add_test(five, test_token_of_other_primaries_is_misconfigured);
     tcase_add_test(five, test_extend_without_a_quorum_leaves_the_keys);
     tcase_add_test(five, test_a_lock_nobody_gets_the_token_of_is_released);
+    tcase_add_loop_test(five, test_output_that_cannot_be_written_is_said, 0, 6);
+    tcase_add_test(five, test_token_counts_every_primary_that_has_the_key);
+    tcase_add_loop_test(five, test_extend_with_any_two_of_five_killed, 0, N);
     tcase_add_test(five, test_acquire_waits_as_long_as_told);
     tcase_add_test(five, test_signal_ends_a_waiting_acquire);
     tcase_add_test(five, test_prefix_is_part_of_the_key);
     tcase_add_test(five, test_two_of_five_killed_works);
     tcase_add_test(five, test_three_of_five_killed_is_69_and_lists_each);
     tcase_add_test(five, test_run_that_waits_through_an_outage_says_so);
+    tcase_add_test(five, test_a_wait_that_cannot_succeed_says_what_the_primaries_say);
+    tcase_add_test(five, test_json_of_a_wait_that_cannot_succeed_has_the_reasons);
+    tcase_add_test(five, test_waiting_for_an_outer_run_is_refused);
     tcase_add_test(five, test_show_tells_holder_and_time);
     tcase_add_test(five, test_json_is_one_line_with_the_documented_fields);
     tcase_add_test(five, test_keys_of_any_bytes);

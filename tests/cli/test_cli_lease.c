@@ -162,7 +162,7 @@ END_TEST
 
 START_TEST(test_a_command_that_cleans_up_in_its_grace_is_not_killed)
 {
-    START_FAMILY("2s", "-", "-");
+    START_FAMILY("3s", "-", "-");
     freeze_majority();
     expect_lost();
     ck_assert_int_eq(board->workers[0].signal, SIGTERM);
@@ -173,7 +173,7 @@ END_TEST
 
 START_TEST(test_a_stopped_command_is_ended_too)
 {
-    START_FAMILY("1s", "-");
+    START_FAMILY("3s", "-");
     kill(board->workers[0].pid, SIGSTOP);
     driver_expect(&driver, "\"event\":\"stopped\"");
     freeze_majority();
@@ -200,7 +200,7 @@ END_TEST
 
 START_TEST(test_a_child_that_survives_its_parent_s_TERM_is_ended_too)
 {
-    START_FAMILY("1s", "-", "s", "sg");
+    START_FAMILY("3s", "-", "s", "sg");
     freeze_majority();
     expect_lost();
     ck_assert_int_eq(board->workers[0].signal, SIGTERM);
@@ -308,6 +308,42 @@ START_TEST(test_guardian_frozen_and_majority_frozen)
 }
 END_TEST
 
+/* It slept longer than a lease; meanwhile the lease was renewed. */
+START_TEST(test_guardian_that_wakes_up_reads_before_it_kills)
+{
+    pid_t guardian;
+    int renewed;
+
+    START_FAMILY("1s", "s");
+    guardian = driver_child_of(driver.pid);
+    kill(guardian, SIGSTOP);
+    renewed = driver_count(driver.err.bytes, "\"renewed\"");
+    driver_expect_times(&driver, "\"renewed\"", renewed + 5);
+    kill(guardian, SIGCONT);
+    renewed = driver_count(driver.err.bytes, "\"renewed\"");
+    driver_expect_times(&driver, "\"renewed\"", renewed + 3);
+    board->stop = 1 + 3;
+    ck_assert_int_eq(driver_wait(&driver), 3);
+}
+END_TEST
+
+START_TEST(test_guardian_has_a_name_of_its_own)
+{
+    char path[64], name[32] = "";
+    FILE *file;
+
+    START_FAMILY("1s", "-");
+    snprintf(path, sizeof path, "/proc/%ld/comm", (long)driver_child_of(driver.pid));
+    file = fopen(path, "re");
+    ck_assert_ptr_nonnull(file);
+    ck_assert_ptr_nonnull(fgets(name, sizeof name, file));
+    fclose(file);
+    ck_assert_str_eq(name, "rlk-guardian\n");
+    board->stop = 1;
+    ck_assert_int_eq(driver_wait(&driver), 0);
+}
+END_TEST
+
 START_TEST(test_guardian_ignores_signals)
 {
     static const int numbers[] = {SIGTERM, SIGINT,  SIGHUP,  SIGQUIT,
@@ -353,6 +389,8 @@ static Suite *lease_suite(void)
     tcase_add_test(dead, test_guardian_killed);
     tcase_add_test(dead, test_guardian_killed_spares_who_was_there_before);
     tcase_add_test(dead, test_guardian_frozen_and_majority_frozen);
+    tcase_add_test(dead, test_guardian_that_wakes_up_reads_before_it_kills);
+    tcase_add_test(dead, test_guardian_has_a_name_of_its_own);
     tcase_add_test(dead, test_guardian_ignores_signals);
     suite_add_tcase(suite, dead);
     return suite;

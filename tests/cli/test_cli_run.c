@@ -3,6 +3,7 @@
  * the lock around it. What happens when processes die or leases are lost is in test_cli_lease.c.
  */
 #include <check.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -163,6 +164,89 @@ START_TEST(test_closed_standard_descriptors_stay_closed)
     driver_start_program(&driver, WORDS("sh", "-c", script), 0);
     ck_assert_int_eq(driver_wait(&driver), 0);
     ck_assert_str_eq(driver.out.bytes, other.out.bytes);
+}
+END_TEST
+
+START_TEST(test_events_nobody_can_get_do_not_matter)
+{
+    char script[1024];
+
+    snprintf(script, sizeof script, "exec %s run --json k -- sh -c 'exit 5' 2>&-",
+             REDLOCK_CLI_PATH);
+    driver_start_program(&driver, WORDS("sh", "-c", script), 0);
+    ck_assert_int_eq(driver_wait(&driver), 5);
+    expect_free("k");
+}
+END_TEST
+
+/* Starts the worker with a pipe as standard error that has no room at all, and no reader who makes
+ * some. Returns the end to read from. */
+static int start_unheard(const char *option)
+{
+    char script[2048], byte = 'x';
+    int fds[2];
+
+    ck_assert_int_eq(pipe(fds), 0);
+    fcntl(fds[0], F_SETFD, FD_CLOEXEC);
+    fcntl(fds[1], F_SETFL, O_NONBLOCK);
+    while (write(fds[1], &byte, 1) == 1)
+        ;
+    fcntl(fds[1], F_SETFL, 0);
+    snprintf(script, sizeof script, "exec %s run %s --ttl 1s k -- %s --worker %s - 2>&%d",
+             REDLOCK_CLI_PATH, option, worker_program(), worker_board_path(), fds[1]);
+    driver_start_program(&driver, WORDS("sh", "-c", script), 0);
+    close(fds[1]);
+    worker_wait(board, 1);
+    return fds[0];
+}
+
+static const char *const talkative[] = {"--json", "-vv", "--json -vv"};
+
+START_TEST(test_nobody_reads_standard_error)
+{
+    int reader = start_unheard(talkative[_i]);
+    int64_t end_ns = driver_now_ns() + INT64_C(1500000000);
+
+    WAIT_UNTIL(worker_last_beat(board) > end_ns); /* it lives longer than its first lease */
+    board->stop = 1 + 6;
+    ck_assert_int_eq(driver_wait(&driver), 6);
+    expect_free("k");
+    close(reader);
+}
+END_TEST
+
+START_TEST(test_signals_pass_where_nobody_reads_standard_error)
+{
+    int reader = start_unheard("--json");
+
+    kill(driver.pid, SIGTERM);
+    ck_assert_int_eq(driver_wait(&driver), 128 + SIGTERM);
+    ck_assert_int_eq(board->workers[0].signal, SIGTERM);
+    expect_free("k");
+    close(reader);
+}
+END_TEST
+
+START_TEST(test_what_nobody_read_is_counted)
+{
+    int reader = start_unheard("--json");
+    char text[4096];
+    size_t count = 0;
+    ssize_t n;
+
+    while (count < 40000) { /* room for all that follows */
+        n = read(reader, text, sizeof text);
+        ck_assert_int_gt(n, 0);
+        count += (size_t)n;
+    }
+    board->stop = 1;
+    ck_assert_int_eq(driver_wait(&driver), 0);
+    for (count = 0; (n = read(reader, text, sizeof text - 1)) > 0 && count == 0;) {
+        text[n] = '\0';
+        count += strstr(text, "\"key\":\"k\",\"dropped\":") != NULL;
+    }
+    ck_assert_uint_eq(count, 1);
+    close(reader);
 }
 END_TEST
 
@@ -350,6 +434,10 @@ static Suite *run_suite(void)
     tcase_add_test(tests, test_standard_input_passes_through);
     tcase_add_test(tests, test_no_descriptor_of_ours_is_inherited);
     tcase_add_test(tests, test_closed_standard_descriptors_stay_closed);
+    tcase_add_test(tests, test_events_nobody_can_get_do_not_matter);
+    tcase_add_loop_test(tests, test_nobody_reads_standard_error, 0, 3);
+    tcase_add_test(tests, test_signals_pass_where_nobody_reads_standard_error);
+    tcase_add_test(tests, test_what_nobody_read_is_counted);
     tcase_add_test(tests, test_signals_are_as_they_were);
     tcase_add_test(tests, test_command_has_a_group_of_its_own);
     tcase_add_loop_test(tests, test_signals_reach_the_whole_group, 0, 4);

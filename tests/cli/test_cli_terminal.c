@@ -188,6 +188,26 @@ START_TEST(test_ctrl_c_ends_the_command)
 }
 END_TEST
 
+/* One Ctrl-C, as without redlock; the shell is told by how its child died, and its own copy. */
+START_TEST(test_ctrl_c_ends_a_loop)
+{
+    char script[1024];
+
+    snprintf(script, sizeof script,
+             "for i in 1 2 3; do echo \"<$i>\"; %s run k -- %s --worker %s -; done; echo the end",
+             REDLOCK_CLI_PATH, worker_program(), worker_board_path());
+    driver_start_program(&driver, WORDS(_i ? "sh" : "bash", "-c", script), 1);
+    worker_wait(board, 1);
+    WAIT_UNTIL(tcgetpgrp(driver.out.fd) == board->workers[0].pid);
+    driver_type(&driver, CTRL_C);
+    ck_assert_int_eq(driver_wait(&driver), -SIGINT);
+    ck_assert_int_eq(board->workers[0].signal, SIGINT);
+    ck_assert_ptr_null(strstr(driver.out.bytes, "<2>"));
+    ck_assert_ptr_null(strstr(driver.out.bytes, "the end"));
+    ck_assert_int_eq(RUN(&other, "show", "k"), 1);
+}
+END_TEST
+
 START_TEST(test_ctrl_backslash_ends_the_command)
 {
     char run[1024];
@@ -230,7 +250,7 @@ START_TEST(test_a_job_left_stopped_ends_with_its_lease)
 {
     char run[1024];
 
-    snprintf(run, sizeof run, "%s run --ttl 1s k -- ", REDLOCK_CLI_PATH);
+    snprintf(run, sizeof run, "%s run --ttl 3s k -- ", REDLOCK_CLI_PATH);
     start_shell();
     type_worker(run, "-");
     driver_type(&driver, CTRL_Z);
@@ -344,6 +364,7 @@ static Suite *terminal_suite(void)
     tcase_add_test(tests, test_ctrl_z_and_fg_inside_the_shell);
     tcase_add_test(tests, test_shell_and_its_jobs_end_with_the_lease);
     tcase_add_test(tests, test_ctrl_c_ends_the_command);
+    tcase_add_loop_test(tests, test_ctrl_c_ends_a_loop, 0, 2);
     tcase_add_test(tests, test_ctrl_backslash_ends_the_command);
     tcase_add_test(tests, test_ctrl_z_stops_the_job_and_fg_continues_it);
     tcase_add_test(tests, test_a_job_left_stopped_ends_with_its_lease);

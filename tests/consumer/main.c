@@ -2,7 +2,8 @@
 #include <redlock.h>
 #include <stdio.h>
 
-int main(void) {
+int main(void)
+{
     puts(redlock_version());
     return 0;
 }

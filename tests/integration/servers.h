@@ -11,7 +11,9 @@
 #include <poll.h>
 #include <stdint.h>
 
-enum { SERVERS_MAX = 16 };
+enum {
+    SERVERS_MAX = 16
+};
 
 /* Waits until the condition holds; fails the test if that takes longer than ten seconds. */
 #define AWAIT(condition)                                                                           \

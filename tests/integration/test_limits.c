@@ -209,7 +209,7 @@ START_TEST(test_two_that_never_answer_cost_little)
                            servers_uri(4)};
     redlock_client *all = client_of(servers_uris(), N), *three = client_of(uris, N);
 
-    compare("cold", cold_us(uris), cold_us(servers_uris()), 200000);
+    compare("cold", cold_us(uris), cold_us(servers_uris()), 250000);
     AWAIT(ready_nodes(all) == N && ready_nodes(three) == 3);
     compare("warm", warm_us(three), warm_us(all), 1000);
     redlock_client_free(three);

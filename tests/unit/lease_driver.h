@@ -31,8 +31,8 @@ static inline void make(uint32_t n)
     lease->n = n;
     lease->quorum = redlock__majority(n);
     lease->drift_ppm = 10000;
-    lease->config = (struct redlock__lease_config){
-        .ttl_ms = TTL_MS, .retry_base_ms = 10, .retry_cap_ms = 100};
+    lease->config =
+        (struct redlock__lease_config){.ttl_ms = TTL_MS, .retry_base_ms = 10, .retry_cap_ms = 100};
 }
 
 static inline void setup(void)

@@ -24,6 +24,7 @@
 #define WORDS_MAX 2 /* KEY TOKEN */
 #define UNSET (-2)
 #define SHOWN_LEN 24
+#define RESERVED "redlock:" /* what such keys begin with */
 
 enum value_kind {
     VALUE_NONE, /* a flag: counts how often it was given */
@@ -359,6 +360,21 @@ static void set_defaults(struct cli_args *args)
         args->grace_ms = args->ttl_ms / 5;
 }
 
+/* As the library reckons. */
+static int64_t drift_ms(const struct cli_args *args, int64_t ttl_ms)
+{
+    return (ttl_ms * args->drift_ppm + 999999) / 1000000 + 2;
+}
+
+static int64_t least_ttl_ms(const struct cli_args *args)
+{
+    int64_t ttl_ms = 1;
+
+    while (ttl_ms <= drift_ms(args, ttl_ms)) /* few: at most half of a ttl is allowed for */
+        ttl_ms++;
+    return ttl_ms;
+}
+
 static int check_times(const struct parser *parser)
 {
     const struct cli_args *args = parser->args;
@@ -372,6 +388,10 @@ static int check_times(const struct parser *parser)
             "the ttl, %s, is above --max-ttl, %s: renew a shorter one, or raise --max-ttl for "
             "every user of these primaries",
             duration_text(args->ttl_ms, ttl), duration_text(args->max_ttl_ms, limit));
+    if (args->ttl_ms <= drift_ms(args, args->ttl_ms))
+        return usage(
+            parser, "the ttl, %s, is below the least, %s: the allowance for clocks would use it up",
+            duration_text(args->ttl_ms, ttl), duration_text(least_ttl_ms(args), limit));
     if (args->grace_ms > args->ttl_ms / 2)
         return usage(parser, "--grace must be at most half of the ttl, %s",
                      duration_text(args->ttl_ms / 2, limit));
@@ -385,10 +405,8 @@ static int check_times(const struct parser *parser)
 static int check_grace(const struct parser *parser)
 {
     const struct cli_args *args = parser->args;
-    int64_t drift_ms = args->ttl_ms * args->drift_ppm / 1000000 + 3;
-
     if (args->command == COMMAND_RUN &&
-        args->ttl_ms - drift_ms - args->grace_ms <= args->ttl_ms / 3)
+        args->ttl_ms - drift_ms(args, args->ttl_ms) - 1 - args->grace_ms <= args->ttl_ms / 3)
         return usage(parser,
                      "nothing is left between the first renewal and the grace: shorten --grace, "
                      "or lengthen --ttl");
@@ -412,6 +430,9 @@ static int check(const struct parser *parser)
         return usage(parser, "the command to run is missing: redlock run KEY -- CMD");
     if (strlen(parser->words[0]) == 0 || strlen(parser->words[0]) > REDLOCK_MAX_KEY_LEN)
         return usage(parser, "the KEY must have 1 to %d bytes", REDLOCK_MAX_KEY_LEN);
+    if (strncmp(parser->words[0], RESERVED, strlen(RESERVED)) == 0)
+        return usage(parser, "the KEY begins with \"" RESERVED
+                             "\", which is reserved for redlock itself: use another name");
     return check_times(parser) == CLI_CONTINUE ? check_grace(parser) : CLI_USAGE;
 }
 
@@ -421,7 +442,7 @@ static int no_nodes(const struct cli_args *args)
 {
     fprintf(stderr,
             "redlock: it is not said which primaries to use. Name all of them, for example:\n"
-            "  export REDLOCK_NODES=\"redis://10.0.0.1 redis://10.0.0.2 redis://10.0.0.3\"\n"
+            "  export REDLOCK_NODES=\"redis://redis-a redis://redis-b redis://redis-c\"\n"
             "or with --node for each, or --nodes-file. Try 'redlock %s --help'.\n",
             args->name);
     return CLI_USAGE;

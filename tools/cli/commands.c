@@ -9,6 +9,7 @@
 #include "commands.h"
 
 #include <inttypes.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -19,6 +20,7 @@
 #include "signals.h"
 #include "status.h"
 
+#define SETTLE_MS 20  /* for answers after the verdict */
 #define OWNER_SHOWN 8 /* characters: enough to compare, too few to release with */
 
 /* What an object says about a lock that was got. */
@@ -90,20 +92,57 @@ static void say_grant(const struct session *session, const char *what, const str
     report_votes(session);
 }
 
+/* Gives those primaries a moment that have not answered when the verdict was there. */
+static void settle(const struct session *session, const redlock_lock *lock)
+{
+    redlock_node_result results[REDLOCK_MAX_NODES];
+
+    for (int ms = 0; ms < SETTLE_MS; ms++) {
+        size_t owed = 0;
+
+        memset(results, 0, sizeof results);
+        redlock_node_results(lock, results, REDLOCK_MAX_NODES);
+        for (size_t i = 0; i < session->node_count; i++)
+            owed += results[i].vote == REDLOCK_VOTE_NONE;
+        if (owed == 0)
+            return;
+        poll(NULL, 0, 1);
+    }
+}
+
+/* A verdict comes with the first quorum of answers, and only those primaries are in the token: one
+ * of them down, and nobody could extend the lock, though a majority has its key. The next round
+ * counts those that answered later, too. If that round has no quorum, the lock is as good as it was
+ * before. */
+static int widen(const struct session *session, redlock_lock *lock)
+{
+    int rc;
+
+    settle(session, lock);
+    rc = redlock_extend(lock, 0);
+    if (rc == REDLOCK_OK)
+        settle(session, lock);
+    return rc == REDLOCK_NO_QUORUM ? REDLOCK_OK : rc;
+}
+
 /* ---- acquire ------------------------------------------------------------- */
 
 static int hand_out(struct session *session, redlock_lock *lock)
 {
     struct grant grant;
-    int rc = read_grant(lock, &grant);
+    int rc = widen(session, lock);
 
+    if (rc == REDLOCK_OK)
+        rc = read_grant(lock, &grant);
     if (rc != REDLOCK_OK) {
+        int status = fail(session, rc);
+
         redlock_release(lock);
-        return fail(session, rc);
+        return status;
     }
     if (print_grant(session, &grant) != 0) {
+        report_output_failed(session->args, "the lock is released again");
         redlock_release(lock);
-        report_say(session->args, "the token cannot be written: the lock is released again");
         return CLI_INTERNAL;
     }
     say_grant(session, "acquired", &grant);
@@ -152,6 +191,12 @@ out:
 
 /* ---- extend, release ----------------------------------------------------- */
 
+static int no_output(const struct cli_args *args)
+{
+    report_output_failed(args, NULL);
+    return CLI_INTERNAL;
+}
+
 static int adopt(struct session *session, redlock_lock **lock)
 {
     const struct cli_args *args = session->args;
@@ -162,18 +207,14 @@ static int adopt(struct session *session, redlock_lock **lock)
 }
 
 /* A lock that is gone is cleaned up. One that the primaries did not answer for keeps its keys and
- * its ttl, and there is no call that frees its handle without removing them: this process ends now
- * anyway. */
+ * its ttl. */
 static int fail_extend(const struct session *session, redlock_lock *lock, int rc)
 {
-    static redlock_lock *volatile left_alone;
+    char token[REDLOCK_TOKEN_LEN];
     int status = fail(session, rc);
 
-    if (rc == REDLOCK_EXPIRED || rc == REDLOCK_LOST)
+    if (rc == REDLOCK_EXPIRED || rc == REDLOCK_LOST || redlock_detach(lock, token, sizeof token))
         redlock_release(lock);
-    else
-        left_alone = lock;
-    (void)left_alone;
     return status;
 }
 
@@ -188,11 +229,13 @@ static int extend(struct session *session)
         return fail(session, rc);
     rc = redlock_extend(lock, session->args->ttl_ms);
     if (rc == REDLOCK_OK)
+        rc = widen(session, lock);
+    if (rc == REDLOCK_OK)
         rc = read_grant(lock, &grant);
     if (rc != REDLOCK_OK)
         return fail_extend(session, lock, rc);
     if (print_grant(session, &grant) != 0) {
-        report_say(session->args, "the token cannot be written");
+        report_output_failed(session->args, "the token is lost");
         status = CLI_INTERNAL;
     }
     say_grant(session, "extended", &grant);
@@ -226,7 +269,7 @@ int command_release(const struct cli_args *args)
         if (rc != REDLOCK_OK)
             status = fail(&session, rc);
         else if (args->json && print_object(&session, rc, status, NULL) != 0)
-            status = CLI_INTERNAL;
+            status = no_output(args);
         if (rc == REDLOCK_OK)
             report_votes(&session);
     }
@@ -285,8 +328,8 @@ static void show_owner(struct json *json, const char *owner, int64_t remaining_m
     json_integer(json, "remaining_ms", remaining_ms);
 }
 
-static void show_object(const struct session *session, const redlock_inspection *found,
-                        const redlock_node_inspection *nodes)
+static int show_object(const struct session *session, const redlock_inspection *found,
+                       const redlock_node_inspection *nodes)
 {
     struct json json;
 
@@ -309,7 +352,7 @@ static void show_object(const struct session *session, const redlock_inspection 
         json_end_object(&json);
     }
     json_end_array(&json);
-    json_end(&json, STDOUT_FILENO);
+    return json_end(&json, STDOUT_FILENO);
 }
 
 int command_show(const struct cli_args *args)
@@ -329,10 +372,10 @@ int command_show(const struct cli_args *args)
             status = fail(&session, rc);
         } else {
             status = holder_statuses[found.holder];
-            if (args->json)
-                show_object(&session, &found, nodes);
-            else if (!args->quiet)
+            if (!args->json && !args->quiet)
                 show_text(&session, &found, nodes);
+            if (args->json && show_object(&session, &found, nodes) != 0)
+                status = no_output(args);
         }
     }
     session_close(&session);

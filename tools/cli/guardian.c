@@ -26,12 +26,14 @@
 #include <unistd.h>
 
 #ifdef __linux__
+#include <sys/prctl.h>
 #include <sys/timerfd.h>
 #endif
 
 #include "channel.h"
 #include "clock.h"
 #include "family.h"
+#include "output.h"
 #include "spawn.h"
 #include "text.h"
 #include "watch.h"
@@ -240,8 +242,11 @@ static void wait_for_news(struct guardian *guardian)
     set_timer(guardian->timer, at_ns);
     if (poll(fds, 4, clock_poll_timeout(at_ns, now_ns)) <= 0)
         return;
-    if (fds[0].revents)
+    while (fds[0].revents && guardian->wrapper >= 0) { /* all: the last deadline counts */
         take_message(guardian);
+        fds[0].revents = 0;
+        poll(fds, 1, 0);
+    }
     if (fds[2].revents && guardian->starting >= 0)
         look_at_start(guardian);
     while (notes_next(&guardian->notes, &note))
@@ -259,7 +264,7 @@ static void say_orphaned(const struct guardian *guardian)
     if (guardian->command == 0 || guardian->plan->quiet)
         return;
     if (!guardian->plan->json) {
-        text_write(STDERR_FILENO, line, sizeof line - 1);
+        output_report(line, sizeof line - 1, 1);
         return;
     }
     json_begin(&json);
@@ -285,6 +290,14 @@ static void guard(struct guardian *guardian)
     say_orphaned(guardian);
 }
 
+/* Who kills "redlock" by name means the wrapper. */
+static void take_name(void)
+{
+#ifdef __linux__
+    prctl(PR_SET_NAME, "rlk-guardian");
+#endif
+}
+
 /* A copy of the wrapper so far; never returns into it. */
 static void become(const struct guardian_plan *plan, int wrapper)
 {
@@ -292,6 +305,7 @@ static void become(const struct guardian_plan *plan, int wrapper)
         .plan = plan, .wrapper = wrapper, .starting = -1, .pause_ns = KILL_AGAIN_NS};
 
     setpgid(0, 0);
+    take_name();
     if (notes_open(&guardian.notes) != 0)
         _exit(1);
     signals_guard(&guardian.notes);

@@ -18,7 +18,7 @@ static const char general_page[] =
     "  redlock --version                the library's version\n"
     "\n"
     "Which primaries, all of them, in one of these ways:\n"
-    "  export REDLOCK_NODES=\"redis://10.0.0.1 redis://10.0.0.2 redis://10.0.0.3\"\n"
+    "  export REDLOCK_NODES=\"redis://redis-a redis://redis-b redis://redis-c\"\n"
     "  --node URI (once for each)       --nodes-file FILE (one a line)\n"
     "\n"
     "Exit status: run gives its command's, 128+n for a signal. Otherwise 0 done, 64 usage,\n"

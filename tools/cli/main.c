@@ -7,12 +7,14 @@
  * Every function that can fail has said why before it returns, and returns the exit status; so
  * there is one exit, here.
  */
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <unistd.h>
 
 #include "args.h"
 #include "commands.h"
+#include "report.h"
 #include "status.h"
 
 static int dispatch(const struct cli_args *args)
@@ -35,17 +37,24 @@ static int dispatch(const struct cli_args *args)
     return CLI_INTERNAL;
 }
 
-/* Started with standard descriptors closed, a pipe of ours would become one of them. The command
- * finds them as closed as they were. */
+/* Started with standard descriptors closed, a pipe of ours would become one of them. Each is filled
+ * the wrong way round, so that using it still fails: a token that went to /dev/null would be a lock
+ * nobody can release. The command finds them as closed as they were. */
 static void fill_standard_fds(void)
 {
-    int fd;
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && errno == EBADF &&
+            open("/dev/null", (fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) | O_CLOEXEC) < 0)
+            return;
+}
 
-    do
-        fd = open("/dev/null", O_RDWR | O_CLOEXEC);
-    while (fd >= 0 && fd <= STDERR_FILENO);
-    if (fd >= 0)
-        close(fd);
+/* What was printed with stdio: help, version, show. */
+static int flush_output(const struct cli_args *args, int status)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return status;
+    report_output_failed(args, NULL);
+    return CLI_INTERNAL;
 }
 
 int main(int argc, char **argv)
@@ -57,8 +66,7 @@ int main(int argc, char **argv)
     status = args_parse(argc, argv, &args);
     if (status == CLI_CONTINUE)
         status = dispatch(&args);
+    status = flush_output(&args, status);
     args_clear(&args);
-    if (fflush(stdout) != 0 && status == CLI_OK)
-        status = CLI_INTERNAL;
     return status;
 }

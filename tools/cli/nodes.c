@@ -9,9 +9,12 @@
 #include "nodes.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 static const char blanks[] = " \t\r\n\f\v";
 
@@ -95,14 +98,39 @@ int nodes_add_list(struct nodes *nodes, const char *list, char problem[NODES_PRO
     return 0;
 }
 
+/* Opening must not wait: not for who writes to a named pipe, nor for a device. */
+static FILE *open_file(const char *path, char problem[NODES_PROBLEM_LEN])
+{
+    int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
+    FILE *file = NULL;
+    struct stat status;
+
+    if (fd >= 0 && fstat(fd, &status) == 0 && !S_ISREG(status.st_mode) &&
+        !S_ISFIFO(status.st_mode)) {
+        snprintf(problem, NODES_PROBLEM_LEN, "%.300s: it is %s", path,
+                 S_ISDIR(status.st_mode) ? "a directory, not a file" : "neither a file nor a pipe");
+        close(fd);
+        return NULL;
+    }
+    if (fd >= 0 && fcntl(fd, F_SETFL, 0) == 0)
+        file = fdopen(fd, "r");
+    if (!file) {
+        snprintf(problem, NODES_PROBLEM_LEN, "%.300s: %s", path, strerror(errno));
+        if (fd >= 0)
+            close(fd);
+    }
+    return file;
+}
+
 /* The whole file with a NUL after it, to be wiped and freed; NULL and the reason on failure. */
 static char *read_file(const char *path, size_t *size, char problem[NODES_PROBLEM_LEN])
 {
-    FILE *file = fopen(path, "re");
+    FILE *file = open_file(path, problem);
     char *text = NULL;
 
-    if (file)
-        text = malloc(NODES_MAX_FILE_SIZE + 2);
+    if (!file)
+        return NULL;
+    text = malloc(NODES_MAX_FILE_SIZE + 2);
     if (!text) {
         snprintf(problem, NODES_PROBLEM_LEN, "%.300s: %s", path, strerror(errno));
         goto out;
@@ -120,9 +148,14 @@ static char *read_file(const char *path, size_t *size, char problem[NODES_PROBLE
         text = NULL;
     }
 out:
-    if (file)
-        fclose(file);
+    fclose(file);
     return text;
+}
+
+/* What some editors write before the first line. */
+static char *skip_byte_order_mark(char *text)
+{
+    return strncmp(text, "\xef\xbb\xbf", 3) == 0 ? text + 3 : text;
 }
 
 /* The one word of a line, ended by NUL; "" for none; NULL where there are more. A # begins a
@@ -149,7 +182,7 @@ int nodes_add_file(struct nodes *nodes, const char *path, char problem[NODES_PRO
     char *line, *next, *word;
     int rc = text ? 0 : -1;
 
-    for (line = text; line && rc == 0; line = next) {
+    for (line = text ? skip_byte_order_mark(text) : NULL; line && rc == 0; line = next) {
         next = strchr(line, '\n');
         if (next)
             *next++ = '\0';
@@ -159,6 +192,8 @@ int nodes_add_file(struct nodes *nodes, const char *path, char problem[NODES_PRO
             rc = -1;
         else if (*word)
             rc = add(nodes, word, strlen(word), reason);
+        if (word && *word && rc == 0)
+            nodes->lines[nodes->count - 1] = number;
         if (rc != 0)
             snprintf(problem, NODES_PROBLEM_LEN, "%.300s, line %zu: %.100s", path, number, reason);
     }
@@ -191,15 +226,17 @@ int nodes_read_password(struct nodes *nodes, const char *path, char problem[NODE
 {
     size_t size = 0;
     char *text = read_file(path, &size, problem);
+    char *line;
     int rc = -1;
 
     if (!text)
         return -1;
-    text[strcspn(text, "\r\n")] = '\0';
-    if (*text == '\0')
+    line = skip_byte_order_mark(text);
+    line[strcspn(line, "\r\n")] = '\0';
+    if (*line == '\0')
         snprintf(problem, NODES_PROBLEM_LEN, "%.300s: its first line is empty", path);
     else
-        rc = nodes_set_password(nodes, text, problem);
+        rc = nodes_set_password(nodes, line, problem);
     wipe(text, size);
     free(text);
     return rc;

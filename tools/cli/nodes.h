@@ -15,7 +15,8 @@
 struct nodes {
     char *uris[REDLOCK_MAX_NODES];
     size_t count;
-    char *password; /* NULL: none */
+    size_t lines[REDLOCK_MAX_NODES]; /* of the file they come from; 0: another place */
+    char *password;                  /* NULL: none */
 };
 
 void nodes_init(struct nodes *nodes);
@@ -27,7 +28,7 @@ void nodes_clear(struct nodes *nodes);
  */
 int nodes_add_argument(struct nodes *nodes, char *argument, char problem[NODES_PROBLEM_LEN]);
 
-/* One endpoint a line; blank lines and what follows a # are left out. */
+/* One endpoint a line; blank lines and what follows a # are left out. A file or a pipe. */
 int nodes_add_file(struct nodes *nodes, const char *path, char problem[NODES_PROBLEM_LEN]);
 
 /* Endpoints between blanks or commas, as in REDLOCK_NODES. */

@@ -8,6 +8,7 @@
 enum note_kind {
     NOTE_SIGNAL = 1, /* value: its number */
     NOTE_ACQUIRED,   /* value: the result of redlock_acquire() */
+    NOTE_NO_QUORUM,  /* of a wait for ever: the primaries' reasons are there to be read */
     NOTE_RENEWED,    /* deadline_ns: the new one */
     NOTE_FAILING,
     NOTE_LOST

@@ -7,6 +7,7 @@
  */
 #include "report.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -14,6 +15,7 @@
 #include <string.h>
 
 #include "duration.h"
+#include "output.h"
 #include "status.h"
 
 struct result_name {
@@ -55,10 +57,25 @@ const char *report_holder_name(redlock_holder holder)
     return "unknown";
 }
 
-/* One write a line, whole also where several processes share the descriptor. */
-static void say(const char *format, va_list list) __attribute__((format(printf, 1, 0)));
+/* Returns -1 if there is still no room. */
+static int say_dropped(int patient)
+{
+    int64_t lines = output_dropped();
+    char text[80];
+    int length;
 
-static void say(const char *format, va_list list)
+    if (lines == 0)
+        return 0;
+    length = snprintf(text, sizeof text,
+                      "redlock: nobody read standard error: %" PRId64 " lines left out\n", lines);
+    return output_report(text, (size_t)length, patient);
+}
+
+/* One write a line, whole also where several processes share the descriptor. */
+static void say(int patient, const char *format, va_list list)
+    __attribute__((format(printf, 2, 0)));
+
+static void say(int patient, const char *format, va_list list)
 {
     char *text = NULL;
     size_t size = 0;
@@ -69,9 +86,27 @@ static void say(const char *format, va_list list)
     fputs("redlock: ", stream);
     vfprintf(stream, format, list);
     putc('\n', stream);
-    if (fclose(stream) == 0)
-        text_write(2, text, size);
+    if (fclose(stream) == 0 && say_dropped(patient) == 0)
+        output_report(text, size, patient);
     free(text);
+}
+
+void report_always(const char *format, ...)
+{
+    va_list list;
+
+    va_start(list, format);
+    say(1, format, list);
+    va_end(list);
+}
+
+void report_output_failed(const struct cli_args *args, const char *more)
+{
+    const char *reason = strerror(errno);
+
+    if (!args->quiet)
+        report_always("cannot write to standard output: %s%s%s", reason, more ? ": " : "",
+                      more ? more : "");
 }
 
 void report_say(const struct cli_args *args, const char *format, ...)
@@ -81,7 +116,18 @@ void report_say(const struct cli_args *args, const char *format, ...)
     if (args->quiet || args->json)
         return;
     va_start(list, format);
-    say(format, list);
+    say(1, format, list);
+    va_end(list);
+}
+
+void report_log(const struct cli_args *args, const char *format, ...)
+{
+    va_list list;
+
+    if (args->quiet || !args->verbose)
+        return;
+    va_start(list, format);
+    say(0, format, list);
     va_end(list);
 }
 
@@ -92,7 +138,7 @@ void report_detail(const struct cli_args *args, const char *format, ...)
     if (args->quiet || !args->verbose)
         return;
     va_start(list, format);
-    say(format, list);
+    say(1, format, list);
     va_end(list);
 }
 
@@ -177,7 +223,10 @@ void report_failure(const struct session *session, int rc)
     switch (rc) {
     case REDLOCK_BUSY:
     case REDLOCK_WAIT_DEADLINE:
-        if (args->wait_ms > 0)
+        if (session->nested)
+            report_say(args, "an outer 'redlock run' already holds %s; this would wait for ever",
+                       key);
+        else if (args->wait_ms > 0)
             report_say(args, "%s is still held by somebody else after %s", key,
                        duration_text(args->wait_ms, duration));
         else
@@ -205,7 +254,7 @@ void report_failure(const struct session *session, int rc)
         break;
     default:
         if (session_status(session, rc) == CLI_USAGE) /* also with --quiet */
-            fprintf(stderr, "redlock: %s: %s\n", key, redlock_strerror(rc));
+            report_always("%s: %s", key, redlock_strerror(rc));
         else
             report_say(args, "%s: %s", key, redlock_strerror(rc));
         if (rc == REDLOCK_ERR_MISCONFIGURED)

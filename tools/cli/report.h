@@ -15,6 +15,17 @@ void report_say(const struct cli_args *args, const char *format, ...)
 void report_detail(const struct cli_args *args, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* The same, for threads of the library: it never waits. */
+void report_log(const struct cli_args *args, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* Whatever the options are: for usage errors. */
+void report_always(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Standard output could not be written, by errno, and what follows from that, or NULL. With --json,
+ * too: it may be the object that is lost. */
+void report_output_failed(const struct cli_args *args, const char *more);
+
 /* Why an operation failed, with what each primary said where that is the reason. */
 void report_failure(const struct session *session, int rc);
 

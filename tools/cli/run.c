@@ -179,6 +179,18 @@ static int status_of(const struct wrapper *wrapper)
     return wrapper->status < 0 ? CLI_SIGNAL_BASE - wrapper->status : wrapper->status;
 }
 
+/* Ctrl-C on the terminal that was the command's alone: what the shell or script that started us
+ * would have got from it too. */
+static int fatal_key(const struct wrapper *wrapper, const struct signals *signals)
+{
+    int number = -wrapper->status;
+
+    if (!wrapper->ended || wrapper->lease_ended || wrapper->guardian_failed ||
+        !wrapper->terminal.given || (number != SIGINT && number != SIGQUIT))
+        return 0;
+    return signals_ignored(signals, number) ? 0 : number;
+}
+
 static void finish(struct wrapper *wrapper)
 {
     terminal_take(&wrapper->terminal, wrapper->status < 0);
@@ -196,7 +208,7 @@ int command_run(const struct cli_args *args)
     struct signals signals;
     struct notes notes = {-1, -1};
     struct wrapper wrapper;
-    int status;
+    int status, key;
 
     memset(&session, 0, sizeof session);
     memset(&wrapper, 0, sizeof wrapper);
@@ -210,8 +222,11 @@ int command_run(const struct cli_args *args)
         supervise(&wrapper);
         status = status_of(&wrapper);
     }
+    key = fatal_key(&wrapper, &signals);
     finish(&wrapper);
     session_close(&session);
     notes_close(&notes);
+    if (key != 0)
+        signals_die(key, 1);
     return status;
 }

@@ -13,6 +13,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -24,14 +25,18 @@
 
 #define NOTICE_AFTER_NS (300 * CLOCK_NS_PER_MS)
 #define NOTICE_SELDOM_NS (60000 * CLOCK_NS_PER_MS)
-#define REASON_LEN 512
+#define SLICE_MS INT64_C(10000) /* a wait for ever is made of these, so that it can say why */
+#define FIRST_SLICE_MS INT64_C(3000)
+#define RETRY_MS INT64_C(500)             /* the least pause between attempts after the first */
+#define AGAIN_NS (9000 * CLOCK_NS_PER_MS) /* a little less than a slice */
+#define REASON_LEN 2048
 
 static void log_line(void *context, int level, const char *line)
 {
     const struct cli_args *args = context;
 
     if (args->verbose > 1 || level <= REDLOCK_LOG_INFO)
-        report_detail(args, "%s", line);
+        report_log(args, "%s", line);
 }
 
 static int make_client(struct session *session, char *reason, size_t size)
@@ -60,9 +65,23 @@ static int make_client(struct session *session, char *reason, size_t size)
     return redlock_client_new(&options, &session->client, reason, size);
 }
 
+/* The library counts primaries; who wrote a file counts lines. */
+static void say_place(const struct cli_args *args, const char *reason, char *place, size_t size)
+{
+    size_t number;
+
+    place[0] = '\0';
+    if (args->nodes_file &&
+        (sscanf(reason, "node %zu", &number) == 1 ||
+         sscanf(reason, "nodes %*u (%*[^)]) and %zu", &number) == 1) &&
+        number >= 1 && number <= args->nodes.count)
+        snprintf(place, size, "%.300s, line %zu: ", args->nodes_file,
+                 args->nodes.lines[number - 1]);
+}
+
 int session_open(struct session *session, const struct cli_args *args)
 {
-    char reason[REASON_LEN] = "";
+    char reason[REASON_LEN] = "", place[NODES_PROBLEM_LEN];
     int rc, status;
 
     memset(session, 0, sizeof *session);
@@ -75,8 +94,9 @@ int session_open(struct session *session, const struct cli_args *args)
     if (rc == REDLOCK_OK)
         return CLI_CONTINUE;
     status = session_status(session, rc);
+    say_place(args, reason, place, sizeof place);
     if (status == CLI_USAGE || !args->quiet)
-        fprintf(stderr, "redlock: %s%s%s\n", redlock_strerror(rc), reason[0] ? ": " : "", reason);
+        report_always("%s%s%s%s", place, redlock_strerror(rc), reason[0] ? ": " : "", reason);
     return status;
 }
 
@@ -135,15 +155,53 @@ struct attempt {
     const redlock_lock_options *options;
     const struct notes *notes;
     redlock_lock *lock;
+    pthread_mutex_t mutex;
+    redlock_node_result refusals[REDLOCK_MAX_NODES]; /* under the mutex: of the last slice */
 };
+
+/* 1 if a wait for ever goes on after it. */
+static int is_worth_waiting(int rc)
+{
+    return rc == REDLOCK_BUSY || rc == REDLOCK_NO_QUORUM || rc == REDLOCK_WAIT_DEADLINE ||
+           rc == REDLOCK_EXPIRED;
+}
+
+/* Only a result tells what the primaries say to a SET, such as that it is not allowed. So a wait
+ * for ever ends now and then, reports, and goes on. */
+static int acquire_for_ever(struct attempt *attempt)
+{
+    struct session *session = attempt->session;
+    redlock_lock_options options = *attempt->options;
+    int rc;
+
+    options.wait_ms = FIRST_SLICE_MS;
+    for (;;) {
+        rc = redlock_acquire(session->client, session->args->key, session->key_len, &options,
+                             &attempt->lock);
+        if (!is_worth_waiting(rc))
+            return rc;
+        if (rc == REDLOCK_NO_QUORUM) {
+            pthread_mutex_lock(&attempt->mutex);
+            memcpy(attempt->refusals, session->results, sizeof attempt->refusals);
+            pthread_mutex_unlock(&attempt->mutex);
+            notes_post(attempt->notes, NOTE_NO_QUORUM, rc, 0);
+        }
+        options.wait_ms = SLICE_MS;
+        options.retry_base_ms = RETRY_MS;
+    }
+}
 
 static void *attempt_main(void *context)
 {
     struct attempt *attempt = context;
     struct session *session = attempt->session;
-    int rc = redlock_acquire(session->client, session->args->key, session->key_len,
-                             attempt->options, &attempt->lock);
+    int rc;
 
+    if (attempt->options->wait_ms == REDLOCK_WAIT_FOREVER)
+        rc = acquire_for_ever(attempt);
+    else
+        rc = redlock_acquire(session->client, session->args->key, session->key_len,
+                             attempt->options, &attempt->lock);
     notes_post_surely(attempt->notes, NOTE_ACQUIRED, rc);
     return NULL;
 }
@@ -164,23 +222,21 @@ static void say_holder(const struct session *session, const redlock_inspection *
         report_say(session->args, "waiting for %s: several are trying to get it", key);
 }
 
-static void say_unknown(const struct session *session, const redlock_node_inspection *nodes)
+/* `results` is changed: an answer is no reason. */
+static void say_outage(const struct session *session, redlock_node_result *results)
 {
-    redlock_node_result results[REDLOCK_MAX_NODES];
     char key[TEXT_QUOTED_LEN], summary[REASON_LEN];
 
-    for (size_t i = 0; i < session->node_count; i++) {
-        results[i] = nodes[i].result;
+    for (size_t i = 0; i < session->node_count; i++)
         if (results[i].vote == REDLOCK_VOTE_FREE || results[i].vote == REDLOCK_VOTE_FOREIGN)
-            results[i].vote = REDLOCK_VOTE_NONE; /* an answer is no reason */
-    }
+            results[i].vote = REDLOCK_VOTE_NONE;
     text_quote(session->args->key, session->key_len, key);
     report_summary(results, session->node_count, summary, sizeof summary);
     report_say(session->args, "waiting for %s: too few primaries answer (%s)", key, summary);
 }
 
 static void say_waiting(const struct session *session, const redlock_inspection *found,
-                        const redlock_node_inspection *nodes)
+                        redlock_node_result *results)
 {
     const struct cli_args *args = session->args;
     struct json json;
@@ -192,9 +248,10 @@ static void say_waiting(const struct session *session, const redlock_inspection 
         json_text(&json, "holder", report_holder_name(found->holder));
         json_integer(&json, "votes", found->votes);
         json_integer(&json, "remaining_ms", found->remaining_ms);
+        report_json_nodes(&json, results, session->node_count);
         json_end(&json, STDERR_FILENO);
     } else if (found->holder == REDLOCK_HOLDER_UNKNOWN) {
-        say_unknown(session, nodes);
+        say_outage(session, results);
     } else if (args->verbose || isatty(STDERR_FILENO)) {
         say_holder(session, found);
     }
@@ -205,8 +262,26 @@ static void say_waiting(const struct session *session, const redlock_inspection 
 struct notice {
     int64_t at_ns; /* of the next look */
     int64_t pause_ns;
-    int said; /* -1: nothing yet, 0: that it is held, 1: that too few answer */
+    int said;          /* -1: nothing yet, 0: that it is held, 1: that too few answer */
+    int64_t outage_ns; /* when that was said last */
 };
+
+/* An outage, said to everybody, since it may be in nobody's view. */
+static void say_no_quorum(struct attempt *attempt, struct notice *notice)
+{
+    redlock_node_result results[REDLOCK_MAX_NODES];
+    redlock_inspection nobody = {.holder = REDLOCK_HOLDER_UNKNOWN};
+
+    if (attempt->session->args->quiet ||
+        (notice->said == 1 && clock_now_ns() < notice->outage_ns + AGAIN_NS))
+        return;
+    pthread_mutex_lock(&attempt->mutex);
+    memcpy(results, attempt->refusals, sizeof results);
+    pthread_mutex_unlock(&attempt->mutex);
+    notice->said = 1;
+    notice->outage_ns = clock_now_ns();
+    say_waiting(attempt->session, &nobody, results);
+}
 
 /* To a person on a terminal, or to who asked for details. An outage is said to everybody, since it
  * may be in nobody's view. */
@@ -214,15 +289,20 @@ static void look_what_for(const struct session *session, struct notice *notice)
 {
     const struct cli_args *args = session->args;
     redlock_node_inspection nodes[REDLOCK_MAX_NODES];
+    redlock_node_result results[REDLOCK_MAX_NODES];
     redlock_inspection found;
 
     memset(&found, 0, sizeof found);
     memset(nodes, 0, sizeof nodes);
     if (redlock_inspect(session->client, args->key, session->key_len, &found, nodes,
                         session->node_count) == REDLOCK_OK &&
+        !(notice->said == 1 && found.holder == REDLOCK_HOLDER_NONE) && /* it may be read only */
         notice->said != (found.holder == REDLOCK_HOLDER_UNKNOWN)) {
+        for (size_t i = 0; i < session->node_count; i++)
+            results[i] = nodes[i].result;
         notice->said = found.holder == REDLOCK_HOLDER_UNKNOWN;
-        say_waiting(session, &found, nodes);
+        notice->outage_ns = notice->said ? clock_now_ns() : 0;
+        say_waiting(session, &found, results);
     }
     notice->pause_ns =
         notice->pause_ns < NOTICE_SELDOM_NS / 2 ? notice->pause_ns * 2 : NOTICE_SELDOM_NS;
@@ -240,19 +320,22 @@ static void on_waiting_signal(struct session *session, int got, int *number)
 }
 
 /* Returns the result of the attempt once it has one. */
-static int listen_until_done(struct session *session, const redlock_lock_options *options,
-                             const struct notes *notes, int *number)
+static int listen_until_done(struct attempt *attempt, int *number)
 {
+    struct session *session = attempt->session;
+    const struct notes *notes = attempt->notes;
     struct pollfd fd = {.fd = notes->read_fd, .events = POLLIN};
     struct notice notice = {.at_ns = CLOCK_NEVER, .pause_ns = NOTICE_AFTER_NS, .said = -1};
     struct note note;
 
-    if (options->wait_ms != 0 && !session->args->quiet)
+    if (attempt->options->wait_ms != 0 && !session->args->quiet)
         notice.at_ns = clock_now_ns() + NOTICE_AFTER_NS;
     for (;;) {
         while (notes_next(notes, &note)) {
             if (note.kind == NOTE_ACQUIRED)
                 return note.value;
+            if (note.kind == NOTE_NO_QUORUM)
+                say_no_quorum(attempt, &notice);
             if (note.kind == NOTE_SIGNAL)
                 on_waiting_signal(session, note.value, number);
         }
@@ -262,6 +345,24 @@ static int listen_until_done(struct session *session, const redlock_lock_options
             look_what_for(session, &notice);
         poll(&fd, 1, clock_poll_timeout(notice.at_ns, clock_now_ns()));
     }
+}
+
+/* 1 if the command of an outer run asks for the very key of that run, on the same primaries: the
+ * stored value is the one in its token. An environment that outlived its run matches nobody. */
+static int is_held_outside(const struct session *session)
+{
+    const char *key = getenv("REDLOCK_KEY"), *token = getenv("REDLOCK_TOKEN");
+    redlock_inspection found;
+    size_t length;
+
+    if (!key || !token || strcmp(key, session->args->key) != 0)
+        return 0;
+    length = strcspn(token, ":");
+    memset(&found, 0, sizeof found);
+    return length > 0 &&
+           redlock_inspect(session->client, key, session->key_len, &found, NULL, 0) == REDLOCK_OK &&
+           found.holder == REDLOCK_HOLDER_ONE && strlen(found.owner) == length &&
+           memcmp(found.owner, token, length) == 0;
 }
 
 int session_acquire(struct session *session, const redlock_lock_options *options,
@@ -274,15 +375,26 @@ int session_acquire(struct session *session, const redlock_lock_options *options
 
     *number = 0;
     memset(session->results, 0, sizeof session->results);
-    signals_block(&old);
-    rc = pthread_create(&thread, NULL, attempt_main, &attempt);
-    signals_unblock(&old);
+    if (options->wait_ms == REDLOCK_WAIT_FOREVER && is_held_outside(session)) {
+        session->nested = 1;
+        return REDLOCK_BUSY;
+    }
+    rc = pthread_mutex_init(&attempt.mutex, NULL);
     if (rc != 0) {
         errno = rc;
         return REDLOCK_ERR_SYSTEM;
     }
-    rc = listen_until_done(session, options, notes, number);
+    signals_block(&old);
+    rc = pthread_create(&thread, NULL, attempt_main, &attempt);
+    signals_unblock(&old);
+    if (rc != 0) {
+        pthread_mutex_destroy(&attempt.mutex);
+        errno = rc;
+        return REDLOCK_ERR_SYSTEM;
+    }
+    rc = listen_until_done(&attempt, number);
     pthread_join(thread, NULL);
+    pthread_mutex_destroy(&attempt.mutex);
     if (rc == REDLOCK_OK)
         *lock = attempt.lock;
     return rc;

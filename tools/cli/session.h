@@ -13,6 +13,7 @@ struct session {
     redlock_cancel_handle *cancel;
     redlock_node_result results[REDLOCK_MAX_NODES]; /* of the last operation */
     size_t node_count;
+    int nested; /* redlock_acquire() was not called: an outer run has the lock */
 };
 
 /* Returns CLI_CONTINUE, or an exit status: everything is said. session_close() in either case. */
@@ -31,6 +32,7 @@ int session_status(const struct session *session, int rc);
  * redlock_acquire() while signals are listened to. Says what it waits for where somebody may want
  * to know. A signal that ends a process cancels it and is left in *number, which is 0 else; then,
  * too, the result may be 0 with *lock set.
+ * A wait for ever for what an outer "redlock run" holds is refused: BUSY, with session->nested.
  */
 int session_acquire(struct session *session, const redlock_lock_options *options,
                     const struct notes *notes, redlock_lock **lock, int *number);

@@ -6,13 +6,13 @@
  * `&` mean for the command what they mean without redlock. What was ignored at the start is
  * therefore left ignored.
  *
- * The handler needs to know its pipe: that is the one variable outside of a function in this
- * program.
+ * The handler needs to know its pipe: that is a variable outside of a function.
  */
 #include "signals.h"
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 enum {
@@ -68,6 +68,14 @@ void signals_save(struct signals *signals)
     for (size_t i = 0; i < SIGNALS_COUNT; i++)
         sigaction(rules[i].number, NULL, &signals->saved[i]);
     pthread_sigmask(SIG_SETMASK, NULL, &signals->mask);
+}
+
+int signals_ignored(const struct signals *signals, int number)
+{
+    for (size_t i = 0; i < SIGNALS_COUNT; i++)
+        if (rules[i].number == number)
+            return signals->saved[i].sa_handler == SIG_IGN;
+    return 0;
 }
 
 void signals_restore(const struct signals *signals)
@@ -141,6 +149,20 @@ void signals_stop(int number)
     kill(0, number);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     sigaction(number, &before, NULL);
+}
+
+/* What a shell goes by is how its child died: by Ctrl-C, then it stops its loop, or not. */
+void signals_die(int number, int whole_group)
+{
+    struct rlimit no_core = {0, 0};
+    sigset_t only;
+
+    setrlimit(RLIMIT_CORE, &no_core); /* of the command there may be one, of us it is no use */
+    set(number, SIG_DFL);
+    sigemptyset(&only);
+    sigaddset(&only, number);
+    kill(whole_group ? 0 : getpid(), number);
+    pthread_sigmask(SIG_UNBLOCK, &only, NULL);
 }
 
 const char *signals_name(int number, char text[16])

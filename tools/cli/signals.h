@@ -16,6 +16,9 @@ struct signals {
 
 void signals_save(struct signals *signals);
 
+/* 1 if it was ignored at the start. */
+int signals_ignored(const struct signals *signals, int number);
+
 /* In the command before exec: as they were. */
 void signals_restore(const struct signals *signals);
 
@@ -36,6 +39,9 @@ int signals_ends(int number);
 /* Stops this process and its group as the terminal would, by SIGTSTP, SIGTTIN, SIGTTOU or SIGSTOP.
  * Returns when it was continued, or at once where the system does not stop an orphaned group. */
 void signals_stop(int number);
+
+/* Ends this process by a signal that ends processes, and its process group with it if asked to. */
+void signals_die(int number, int whole_group);
 
 /* "TERM", or its number. Static, or in `text`. */
 const char *signals_name(int number, char text[16]);

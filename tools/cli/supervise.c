@@ -26,6 +26,7 @@
 #include "channel.h"
 #include "clock.h"
 #include "duration.h"
+#include "output.h"
 #include "report.h"
 #include "signals.h"
 #include "status.h"
@@ -83,9 +84,13 @@ int64_t supervise_deadline_ns(const struct wrapper *wrapper)
 
 void supervise_begin_event(const struct wrapper *wrapper, struct json *json, const char *event)
 {
+    int64_t dropped = output_dropped();
+
     json_begin(json);
     json_text(json, "event", event);
     report_json_key(json, wrapper->session);
+    if (dropped > 0)
+        json_integer(json, "dropped", dropped);
 }
 
 static void event_with(const struct wrapper *wrapper, const char *event, const char *name,
@@ -121,15 +126,14 @@ static void note_reason(struct wrapper *wrapper)
 /* One line, the first time the command is made to end. */
 static void say_why(struct wrapper *wrapper, int64_t deadline_ns)
 {
-    char key[TEXT_QUOTED_LEN], duration[DURATION_TEXT_LEN];
+    char key[TEXT_QUOTED_LEN];
 
     if (wrapper->lease_ended)
         return;
     wrapper->lease_ended = 1;
     quoted_key(wrapper, key);
     if (deadline_ns == wrapper->hold_until_ns) {
-        report_say(wrapper->args, "%s was held for the %s of --max-hold: the command is ended", key,
-                   duration_text(wrapper->args->max_hold_ms, duration));
+        report_say(wrapper->args, "%s reaches the limit of --max-hold: the command is ended", key);
         return;
     }
     if (!wrapper->reason[0])
@@ -257,6 +261,8 @@ static void on_message(struct wrapper *wrapper, const struct message *message)
         on_stopped(wrapper, message->value);
         break;
     case MESSAGE_TERMINATING:
+        if (wrapper->backup.state == WATCH_RUNNING)
+            wrapper->backup.state = WATCH_TERMINATING; /* no way back for us, too */
         event_with(wrapper, "terminating", "deadline_ns", message->deadline_ns);
         say_why(wrapper, message->deadline_ns);
         break;
@@ -295,9 +301,28 @@ static void take_over(struct wrapper *wrapper)
     on_ended(wrapper, -SIGKILL);
 }
 
+/* The backup kills and does nothing else: asked any sooner, it would be TERMINATING on its own, and
+ * deaf to a renewal that the guardian still accepts. */
+static int64_t backup_next_ns(const struct wrapper *wrapper)
+{
+    enum watch_state state = wrapper->backup.state;
+
+    return state == WATCH_RUNNING || state == WATCH_TERMINATING ? wrapper->backup.kill_ns
+                                                                : CLOCK_NEVER;
+}
+
+/* Notes may have been dropped: before anything is done for a deadline, the lease is asked. */
 static void check_guardian(struct wrapper *wrapper)
 {
-    if (watch_due(&wrapper->backup, clock_now_ns()) != WATCH_KILL)
+    int64_t now_ns = clock_now_ns();
+    int64_t deadline_ns;
+
+    if (now_ns < backup_next_ns(wrapper))
+        return;
+    deadline_ns = supervise_deadline_ns(wrapper);
+    if (deadline_ns > wrapper->backup.deadline_ns)
+        watch_renewed(&wrapper->backup, deadline_ns);
+    if (now_ns < wrapper->backup.kill_ns || watch_due(&wrapper->backup, now_ns) != WATCH_KILL)
         return;
     say_why(wrapper, wrapper->backup.deadline_ns);
     take_over(wrapper);
@@ -345,7 +370,7 @@ static void wait_for_news(struct wrapper *wrapper)
                             {.fd = wrapper->channel, .events = POLLIN}};
     struct note note;
 
-    poll(fds, 2, clock_poll_timeout(watch_next_ns(&wrapper->backup), clock_now_ns()));
+    poll(fds, 2, clock_poll_timeout(backup_next_ns(wrapper), clock_now_ns()));
     hear_guardian(wrapper);
     while (!wrapper->ended && notes_next(wrapper->notes, &note))
         on_note(wrapper, &note);

@@ -15,6 +15,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "output.h"
+
 /* The length of the UTF-8 sequence at `at` (RFC 3629: shortest form, no surrogates), 0 if it is
  * none. */
 static size_t utf8_length(const unsigned char *at, size_t left)
@@ -219,15 +221,20 @@ void json_end_object(struct json *json)
 
 int json_end(struct json *json, int fd)
 {
-    int failed = 1;
+    int failed = 1, saved;
 
     if (json->stream) {
         fputs("}\n", json->stream);
         failed = ferror(json->stream);
         failed |= fclose(json->stream);
-        failed = failed || text_write(fd, json->text, json->size) != 0;
+        if (!failed && fd == STDERR_FILENO)
+            failed = output_report(json->text, json->size, 1);
+        else if (!failed)
+            failed = text_write(fd, json->text, json->size);
     }
+    saved = errno;
     free(json->text);
     memset(json, 0, sizeof *json);
+    errno = saved;
     return failed ? -1 : 0;
 }

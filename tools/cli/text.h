@@ -33,10 +33,12 @@ void json_end_array(struct json *json);
 void json_begin_object(struct json *json);
 void json_end_object(struct json *json);
 
-/* Returns 0 once everything is written, else -1. */
+/* Returns 0 once everything is written, else -1 with errno. To standard error as output_report().
+ */
 int json_end(struct json *json, int fd);
 
-/* All of it, whatever write(2) takes at a time. Returns 0 or -1. */
+/* All of it, whatever write(2) takes at a time, and however long that takes. Returns 0 or -1 with
+ * errno. */
 int text_write(int fd, const char *text, size_t length);
 
 #endif
