@@ -309,17 +309,23 @@ static void scan_grants(struct redlock__engine *engine, int64_t now_ns)
     }
 }
 
+/* Of leases, grants and inspections; true if any was due. */
+static bool handle_own_deadlines(struct redlock__engine *engine, int64_t now_ns)
+{
+    if (now_ns < engine->earliest_ns)
+        return false;
+    engine->earliest_ns = REDLOCK__NEVER;
+    scan_leases(engine, now_ns);
+    scan_grants(engine, now_ns);
+    for (struct redlock__inspection *at = engine->inspections; at != NULL; at = at->next)
+        redlock__engine_start_inspection(engine, at, now_ns);
+    return true;
+}
+
 void redlock__engine_handle_deadline(struct redlock__engine *engine, int64_t now_ns)
 {
-    bool due = now_ns >= engine->earliest_ns;
+    bool due = handle_own_deadlines(engine, now_ns);
 
-    if (due) {
-        engine->earliest_ns = REDLOCK__NEVER;
-        scan_leases(engine, now_ns);
-        scan_grants(engine, now_ns);
-        for (struct redlock__inspection *at = engine->inspections; at != NULL; at = at->next)
-            redlock__engine_start_inspection(engine, at, now_ns);
-    }
     for (uint32_t i = 0; i < engine->n; i++) {
         if (now_ns < redlock__node_next_deadline(engine->nodes[i]))
             continue;
@@ -360,10 +366,12 @@ void redlock__engine_node_failed(struct redlock__engine *engine, uint32_t i, con
     redlock__engine_run(engine, now_ns);
 }
 
+/* A lease's own end comes before any answer for it. A node's deadlines come after: the next
+ * node's answer may have been waiting in its socket all the time. */
 void redlock__engine_receive(struct redlock__engine *engine, uint32_t i, const char *data,
                              size_t len, int64_t now_ns)
 {
-    redlock__engine_handle_deadline(engine, now_ns);
+    (void)handle_own_deadlines(engine, now_ns);
     redlock__node_receive(engine->nodes[i], data, len, now_ns);
     redlock__engine_run(engine, now_ns);
 }

@@ -10,9 +10,9 @@
  * grant and lease, and then serves what the lease wants next. The result is pulled as an
  * event.
  *
- * Time and entropy are arguments. Calls that take `now_ns` handle every deadline up to it
- * before anything else, so a long pause is seen before any answer that
- * was waiting behind it. The engine calls nobody.
+ * Time and entropy are arguments. Calls that take `now_ns` look at every lease's deadline up to
+ * it before anything else, so a long pause is seen before any answer that was waiting behind it.
+ * The engine calls nobody.
  */
 #ifndef REDLOCK__ENGINE_H
 #define REDLOCK__ENGINE_H
@@ -58,7 +58,9 @@ struct redlock__node *redlock__engine_node(struct redlock__engine *engine, uint3
 void redlock__engine_connected(struct redlock__engine *engine, uint32_t i, int64_t now_ns);
 void redlock__engine_node_failed(struct redlock__engine *engine, uint32_t i, const char *text,
                                  int64_t now_ns);
-/* now_ns is read after the bytes were. */
+/* now_ns is read after the bytes were. Hand over all that can be read, and only then call
+ * redlock__engine_handle_deadline(): deadlines of leases are looked at here too, those of
+ * requests are not. */
 void redlock__engine_receive(struct redlock__engine *engine, uint32_t i, const char *data,
                              size_t len, int64_t now_ns);
 void redlock__engine_handle_deadline(struct redlock__engine *engine, int64_t now_ns);

@@ -394,7 +394,6 @@ void redlock__io_read(struct redlock__io *io, enum redlock__party party)
         redlock__signal_lower(&watch->signal);
     if (watch->scope == REDLOCK__WATCH_ALL)
         io->looked_ns = now_ns;
-    redlock__engine_handle_deadline(io->engine, now_ns);
     for (uint32_t i = 0; i < io->n; i++) {
         struct link *link = &io->links[i];
         int ready = watch->fds[1 + i].revents;
@@ -408,6 +407,7 @@ void redlock__io_read(struct redlock__io *io, enum redlock__party party)
         else if (link->state == LINK_OPEN && (ready & ~POLLOUT) != 0)
             receive(io, i);
     }
+    redlock__engine_handle_deadline(io->engine, redlock__clock_ns());
 }
 
 void redlock__io_look(struct redlock__io *io)

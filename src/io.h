@@ -8,7 +8,8 @@
  *   redlock__io_flush       tasks, then what is to be sent
  *   redlock__io_watch       which descriptors, until when
  *     (unlock) redlock__io_poll (lock)
- *   redlock__io_read        deadlines first, then bytes: each with a clock read after it
+ *   redlock__io_read        bytes, each with a clock read after it, then deadlines; the engine
+ *                           looks at a lease's own deadline before it takes in an answer
  *
  * Three parties look at the sockets, each with a watch of its own: the DRIVER (a caller that
  * waits for its answer), the BACKGROUND thread, and anybody for a LOOK that doesn't wait. While a

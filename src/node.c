@@ -9,7 +9,9 @@
  *
  * Deadlines. The earliest deadline is cached and only ever too early (its request may
  * have been answered since). Once it is due, a sweep over the queue reports what is
- * late, one entry a pull, and finds the next earliest on its way. A late entry stays in
+ * late, one entry a pull, and finds the next earliest on its way. What is late is decided when the
+ * owner asks for it, after it has handed over all that had been received: an answer that waited
+ * in the socket while the process stood still was in time. A late entry stays in
  * the queue, so that its answer is consumed there and never taken for the next one's.
  *
  * Written. Each entry knows at which byte of the connection's output it begins; the
@@ -59,6 +61,7 @@ struct redlock__node {
     uint32_t dropped;  /* at the head */
     uint32_t greeting; /* greeting commands owed: behind the dropped */
 
+    int64_t overdue_ns;      /* deadlines up to here are missed: as last told */
     int64_t min_deadline_ns; /* of requests not timed out, or earlier */
     uint32_t sweep;          /* next entry to look at, from head */
     int64_t sweep_min_ns;    /* earliest deadline among those looked at */
@@ -365,16 +368,15 @@ static void describe_timeout(struct pending *e, struct redlock__node_event *even
              waited_ms);
 }
 
-static bool pull_timeout(struct redlock__node *node, int64_t now_ns,
-                         struct redlock__node_event *event)
+static bool pull_timeout(struct redlock__node *node, struct redlock__node_event *event)
 {
-    /* Once more if time went on during a sweep: no answer may overtake its timeout. */
-    while (node->min_deadline_ns <= now_ns) {
+    /* Once more if time went on during a sweep. */
+    while (node->min_deadline_ns <= node->overdue_ns) {
         if (node->sweep == 0)
             node->sweep_min_ns = REDLOCK__NEVER;
         while (node->sweep < node->count) {
             struct pending *e = entry(node, node->sweep++);
-            if (!e->timed_out && e->deadline_ns <= now_ns) {
+            if (!e->timed_out && e->deadline_ns <= node->overdue_ns) {
                 describe_timeout(e, event);
                 return true;
             }
@@ -480,7 +482,7 @@ bool redlock__node_request(struct redlock__node *node, const struct redlock__tag
 bool redlock__node_pull(struct redlock__node *node, int64_t now_ns,
                         struct redlock__node_event *event)
 {
-    if (pull_dropped(node, event) || pull_timeout(node, now_ns, event))
+    if (pull_dropped(node, event) || pull_timeout(node, event))
         return true;
     settle_greeting(node, now_ns);
     /* Reading may fail the link, and then there is something dropped to tell. */
@@ -519,6 +521,7 @@ int64_t redlock__node_next_deadline(const struct redlock__node *node)
 void redlock__node_handle_deadline(struct redlock__node *node, int64_t now_ns)
 {
     settle_greeting(node, now_ns);
+    node->overdue_ns = now_ns;
     bool ready = node->phase == REDLOCK__NODE_PHASE_READY;
     bool greeting = node->phase == REDLOCK__NODE_PHASE_GREETING;
     if (ready && now_ns >= silence_deadline(node))

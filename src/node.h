@@ -107,7 +107,8 @@ bool redlock__node_request(struct redlock__node *node, const struct redlock__tag
 
 /*
  * The next result. DROPPED results of a failed link come first, in queue order,
- * then TIMEOUT of all that are due at now_ns, then answers read. False: none.
+ * then TIMEOUT of all that were due at the last _handle_deadline(), then answers read. False:
+ * none.
  * A protocol error fails the link from here. Replies are parsed here and nowhere else,
  * the greeting's too: call it after each receive, and before a failure is reported
  * behind bytes received, or answers in them come out as DROPPED.

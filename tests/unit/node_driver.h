@@ -62,6 +62,13 @@ static inline const char *pull_all(void)
     return trace;
 }
 
+/* After all that was received has been handed over. */
+static inline const char *pull_due(void)
+{
+    redlock__node_handle_deadline(node, now);
+    return pull_all();
+}
+
 static inline size_t sent_all(void)
 {
     size_t len;
