@@ -17,11 +17,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "locking.h"
 #include "redlock.h"
 #include "servers.h"
 
 enum {
-    N = 5,
     NODE_MS = 1000,
     CONNECT_MS = 1000, /* the default */
     SLACK_MS = 2000,   /* what a loaded machine may add to any bound */
@@ -46,53 +46,16 @@ int getaddrinfo(const char *restrict name, const char *restrict port,
 
 /* ---- helpers ------------------------------------------------------------ */
 
-static redlock_options options_for(const char *const *uris, size_t n)
+static redlock_options patient_options(const char *const *uris, size_t n)
 {
-    redlock_options options;
+    redlock_options options = options_for(uris, n);
 
-    redlock_options_init(&options);
-    options.nodes = uris;
-    options.node_count = n;
     options.node_timeout_ms = NODE_MS; /* so that a loaded machine is no silent one */
     return options;
 }
 
-static redlock_client *new_client(const redlock_options *options)
-{
-    redlock_client *client = NULL;
-    char text[256];
-    int rc = redlock_client_new(options, &client, text, sizeof text);
-
-    ck_assert_msg(rc == 0, "%s: %s", redlock_strerror(rc), text);
-    return client;
-}
-
-static redlock_node_result results[N];
-
-static redlock_lock_options lock_options(int64_t ttl_ms, int64_t wait_ms)
-{
-    redlock_lock_options options;
-
-    redlock_lock_options_init(&options);
-    options.ttl_ms = ttl_ms;
-    options.wait_ms = wait_ms;
-    options.results = results;
-    options.result_count = N;
-    return options;
-}
-
-static void assert_rc(int rc, int wanted)
-{
-    ck_assert_msg(
-        rc == wanted, "'%s', not '%s'; %s %s, %s %s, %s %s, %s %s, %s %s", redlock_strerror(rc),
-        redlock_strerror(wanted), redlock_vote_name(results[0].vote), results[0].text,
-        redlock_vote_name(results[1].vote), results[1].text, redlock_vote_name(results[2].vote),
-        results[2].text, redlock_vote_name(results[3].vote), results[3].text,
-        redlock_vote_name(results[4].vote), results[4].text);
-}
-
-static redlock_lock *acquire(redlock_client *client, const char *key,
-                             const redlock_lock_options *options)
+static redlock_lock *acquire_key(redlock_client *client, const char *key,
+                                 const redlock_lock_options *options)
 {
     redlock_lock *lock = NULL;
 
@@ -100,7 +63,7 @@ static redlock_lock *acquire(redlock_client *client, const char *key,
     return lock;
 }
 
-static int try(redlock_client *client, const char *key, const redlock_lock_options *options)
+static int try_key(redlock_client *client, const char *key, const redlock_lock_options *options)
 {
     redlock_lock *lock = NULL;
     int rc = redlock_acquire(client, key, strlen(key), options, &lock);
@@ -128,7 +91,7 @@ static int ready_nodes(const redlock_client *client)
 
 static redlock_client *client_of_all(void)
 {
-    redlock_options options = options_for(servers_uris(), N);
+    redlock_options options = patient_options(servers_uris(), N);
     return new_client(&options);
 }
 
@@ -152,7 +115,7 @@ START_TEST(test_acquire_extend_release)
 {
     redlock_client *client = settled_client();
     redlock_lock_options options = lock_options(5000, 0);
-    redlock_lock *lock = acquire(client, "job", &options);
+    redlock_lock *lock = acquire_key(client, "job", &options);
     char token[REDLOCK_TOKEN_LEN];
     int64_t before_ns;
 
@@ -182,7 +145,7 @@ START_TEST(test_one_command_per_server)
     redlock_lock *lock;
 
     servers_reset_counts();
-    lock = acquire(client, "job", &options);
+    lock = acquire_key(client, "job", &options);
     AWAIT(servers_with_key("job") == N);
     for (int i = 0; i < N; i++) {
         ck_assert_int_eq(servers_count(i, "set"), 1);
@@ -212,7 +175,7 @@ static uint32_t owed_answers(const redlock_client *client)
  * their node timeout. */
 START_TEST(test_late_answers_are_read)
 {
-    redlock_options slow = options_for(servers_uris(), N);
+    redlock_options slow = patient_options(servers_uris(), N);
     redlock_lock_options options = lock_options(5000, 0);
     int64_t start_ms = servers_now_ms();
     redlock_client *client;
@@ -220,7 +183,7 @@ START_TEST(test_late_answers_are_read)
     slow.node_timeout_ms = 5000;
     client = new_client(&slow);
     for (int round = 0; round < 30; round++) {
-        assert_rc(try(client, "job", &options), REDLOCK_OK);
+        assert_rc(try_key(client, "job", &options), REDLOCK_OK);
         AWAIT(owed_answers(client) == 0);
     }
     ck_assert_int_lt(servers_now_ms() - start_ms, 5000);
@@ -230,7 +193,7 @@ END_TEST
 
 START_TEST(test_names_are_binary_and_prefixed)
 {
-    redlock_options options = options_for(servers_uris(), N);
+    redlock_options options = patient_options(servers_uris(), N);
     redlock_client *client;
     redlock_lock *lock = NULL;
 
@@ -255,7 +218,7 @@ START_TEST(test_descriptors_and_threads_stay_constant)
     static const char *const folders[] = {"/proc/self/fd", "/proc/self/task"};
 
     for (int round = 0; round < 10000; round++) {
-        assert_rc(try(client, "job", &options), REDLOCK_OK);
+        assert_rc(try_key(client, "job", &options), REDLOCK_OK);
         for (int i = 0; i < 2 && (round == 100 || round == 9999); i++) {
             DIR *folder = opendir(folders[i]);
             while (readdir(folder) != NULL)
@@ -278,11 +241,11 @@ START_TEST(test_other_clients_exclude_us_and_we_them)
 
     for (int i = 0; i < 3; i++)
         (void)servers_command(i, "SET", "job", "somebody", "NX", "PX", "60000", NULL);
-    assert_rc(try(client, "job", &options), REDLOCK_BUSY);
+    assert_rc(try_key(client, "job", &options), REDLOCK_BUSY);
     for (int i = 0; i < 3; i++)
         ck_assert_str_eq(servers_command(i, "GET", "job", NULL), "somebody");
     AWAIT(servers_with_key("job") == 3); /* ours on the other two is gone */
-    lock = acquire(client, "other", &options);
+    lock = acquire_key(client, "other", &options);
     for (int i = 0; i < N; i++)
         refused +=
             servers_command(i, "SET", "other", "somebody", "NX", "PX", "60000", NULL) == NULL;
@@ -296,7 +259,7 @@ START_TEST(test_inspect)
 {
     redlock_client *client = settled_client();
     redlock_lock_options options = lock_options(5000, 0);
-    redlock_lock *lock = acquire(client, "job", &options);
+    redlock_lock *lock = acquire_key(client, "job", &options);
     redlock_inspection sum;
     redlock_node_inspection nodes[N];
     char token[REDLOCK_TOKEN_LEN];
@@ -329,9 +292,9 @@ START_TEST(test_detach_and_adopt)
 {
     redlock_client *client = client_of_all(), *other = client_of_all(), *stranger;
     redlock_lock_options options = lock_options(5000, 0);
-    redlock_lock *lock = acquire(client, "job", &options), *adopted = NULL;
+    redlock_lock *lock = acquire_key(client, "job", &options), *adopted = NULL;
     const char *turned[N];
-    redlock_options turned_options = options_for(turned, N);
+    redlock_options turned_options = patient_options(turned, N);
     char token[REDLOCK_TOKEN_LEN], again[REDLOCK_TOKEN_LEN];
 
     ck_assert_int_eq(redlock_detach(lock, token, sizeof token - 1), REDLOCK_ERR_ARGUMENT);
@@ -345,7 +308,7 @@ START_TEST(test_detach_and_adopt)
                      REDLOCK_ERR_TOKEN);
     ck_assert_int_eq(redlock_adopt(other, "job", 3, token, &options, &adopted), 0);
     ck_assert_int_eq(redlock_is_held(adopted), 0);
-    assert_rc(try(client, "job", &options), REDLOCK_BUSY);
+    assert_rc(try_key(client, "job", &options), REDLOCK_BUSY);
     assert_rc(redlock_extend(adopted, 0), REDLOCK_OK);
     ck_assert_int_eq(redlock_is_held(adopted), 1);
     ck_assert_int_eq(redlock_token(adopted, again, sizeof again), 0);
@@ -365,13 +328,13 @@ START_TEST(test_two_of_five_down)
     redlock_client *client = client_of_all();
     redlock_lock_options options = lock_options(5000, 0);
 
-    assert_rc(try(client, "job", &options), REDLOCK_OK);
+    assert_rc(try_key(client, "job", &options), REDLOCK_OK);
     servers_kill(1);
     servers_kill(4);
     for (int round = 0; round < 20; round++) {
         redlock_lock *lock;
         AWAIT(ready_nodes(client) == 3);
-        lock = acquire(client, "job", &options);
+        lock = acquire_key(client, "job", &options);
         ck_assert_int_eq(results[1].vote, REDLOCK_VOTE_DOWN);
         ck_assert_str_ne(results[1].text, "");
         assert_rc(redlock_extend(lock, 0), REDLOCK_OK);
@@ -387,12 +350,12 @@ START_TEST(test_majority_goes_and_comes_back)
     redlock_lock_options options = lock_options(5000, 0), patient = lock_options(5000, PATIENCE_MS);
     redlock_node_health health[N];
 
-    assert_rc(try(client, "job", &options), REDLOCK_OK);
+    assert_rc(try_key(client, "job", &options), REDLOCK_OK);
     for (int i = 0; i < 3; i++)
         servers_kill(i);
     for (int i = 0; i < 3; i++)
         AWAIT(redlock_health(client, health, N) == N && strstr(health[i].text, "refused") != NULL);
-    assert_rc(try(client, "job", &options), REDLOCK_NO_QUORUM);
+    assert_rc(try_key(client, "job", &options), REDLOCK_NO_QUORUM);
     for (int i = 0; i < 3; i++) {
         ck_assert_int_eq(results[i].vote, REDLOCK_VOTE_DOWN);
         ck_assert_ptr_nonnull(strstr(results[i].text, "refused"));
@@ -400,7 +363,7 @@ START_TEST(test_majority_goes_and_comes_back)
     }
     for (int i = 0; i < 3; i++)
         servers_revive(i);
-    assert_rc(try(client, "job", &patient), REDLOCK_OK);
+    assert_rc(try_key(client, "job", &patient), REDLOCK_OK);
     redlock_client_free(client);
 }
 END_TEST
@@ -411,13 +374,13 @@ START_TEST(test_black_hole_and_hanging_name)
 {
     const char *uris[N] = {servers_uri(0), servers_black_hole(), servers_uri(2), "redis://x.hang",
                            servers_uri(4)};
-    redlock_options options = options_for(uris, N);
+    redlock_options options = patient_options(uris, N);
     redlock_lock_options lock = lock_options(5000, 0);
     int64_t start_ms = servers_now_ms();
     redlock_client *client = new_client(&options);
 
     for (int round = 0; round < 50; round++)
-        assert_rc(try(client, "job", &lock), REDLOCK_OK);
+        assert_rc(try_key(client, "job", &lock), REDLOCK_OK);
     redlock_client_free(client);
     ck_assert_int_lt(servers_now_ms() - start_ms, CONNECT_MS + 2 * NODE_MS + SLACK_MS);
 }
@@ -427,16 +390,16 @@ START_TEST(test_four_kinds_of_silence)
 {
     const char *uris[N] = {servers_uri(0), servers_black_hole(), servers_refused(),
                            "redis://x.hang", "redis://no.such.name.invalid"};
-    redlock_options options = options_for(uris, N);
+    redlock_options options = patient_options(uris, N);
     redlock_lock_options once = lock_options(5000, 0), short_wait = lock_options(5000, 200);
     redlock_client *client = new_client(&options);
     int64_t start_ms = servers_now_ms();
-    int rc = try(client, "job", &short_wait);
+    int rc = try_key(client, "job", &short_wait);
 
     ck_assert_msg(rc == REDLOCK_NO_QUORUM || rc == REDLOCK_WAIT_DEADLINE, "%d", rc);
     ck_assert_int_lt(servers_now_ms() - start_ms, 200 + SLACK_MS);
     start_ms = servers_now_ms();
-    assert_rc(try(client, "job", &once), REDLOCK_NO_QUORUM);
+    assert_rc(try_key(client, "job", &once), REDLOCK_NO_QUORUM);
     ck_assert_int_lt(servers_now_ms() - start_ms, CONNECT_MS + NODE_MS + SLACK_MS);
     for (int i = 1; i < N; i++) {
         ck_assert_int_eq(results[i].vote, REDLOCK_VOTE_DOWN);
@@ -453,19 +416,19 @@ START_TEST(test_frozen_servers_are_silent)
     redlock_lock_options options = lock_options(5000, 0);
     int64_t start_ms;
 
-    assert_rc(try(client, "job", &options), REDLOCK_OK);
+    assert_rc(try_key(client, "job", &options), REDLOCK_OK);
     AWAIT(ready_nodes(client) == N);
     for (int i = 0; i < 3; i++)
         servers_freeze(i);
     start_ms = servers_now_ms();
-    assert_rc(try(client, "job", &options), REDLOCK_NO_QUORUM);
+    assert_rc(try_key(client, "job", &options), REDLOCK_NO_QUORUM);
     ck_assert_int_lt(servers_now_ms() - start_ms, CONNECT_MS + NODE_MS + SLACK_MS);
     for (int i = 0; i < 3; i++) {
         ck_assert_int_eq(results[i].vote, REDLOCK_VOTE_SILENT);
         servers_thaw(i);
     }
     AWAIT(servers_with_key("job") == 0); /* what the frozen ones were sent is removed behind */
-    assert_rc(try(client, "job", &options), REDLOCK_OK);
+    assert_rc(try_key(client, "job", &options), REDLOCK_OK);
     redlock_client_free(client);
 }
 END_TEST
@@ -477,14 +440,14 @@ START_TEST(test_closed_connections_are_replaced)
     redlock_lock_options options = lock_options(5000, 0);
     redlock_node_health health[N];
 
-    assert_rc(try(client, "job", &options), REDLOCK_OK);
+    assert_rc(try_key(client, "job", &options), REDLOCK_OK);
     AWAIT(ready_nodes(client) == N);
     for (int i = 0; i < N; i++)
         (void)servers_command(i, "CLIENT", "KILL", "TYPE", "normal", NULL);
     for (int i = 0; i < N; i++)
         AWAIT(redlock_health(client, health, N) == N && health[i].connects == 2 &&
               health[i].state == REDLOCK_NODE_READY);
-    assert_rc(try(client, "job", &options), REDLOCK_OK);
+    assert_rc(try_key(client, "job", &options), REDLOCK_OK);
     redlock_client_free(client);
 }
 END_TEST
@@ -493,17 +456,17 @@ START_TEST(test_second_address_of_a_name)
 {
     char uri[64];
     const char *const uris[] = {uri};
-    redlock_options options = options_for(uris, 1);
+    redlock_options options = patient_options(uris, 1);
     redlock_lock_options lock = lock_options(5000, 0);
     redlock_client *client;
 
     (void)snprintf(uri, sizeof uri, "redis://pair.test:%d", servers_port(0));
     client = new_client(&options);
-    assert_rc(try(client, "job", &lock), REDLOCK_OK);
+    assert_rc(try_key(client, "job", &lock), REDLOCK_OK);
     servers_kill(0);
     servers_revive(0);
     lock.wait_ms = PATIENCE_MS;
-    assert_rc(try(client, "job", &lock), REDLOCK_OK);
+    assert_rc(try_key(client, "job", &lock), REDLOCK_OK);
     redlock_client_free(client);
 }
 END_TEST
@@ -514,7 +477,7 @@ START_TEST(test_unix_socket_password_and_database)
     static const char *const arguments[] = {"--requirepass", "s3cret", "--unixsocket", path, NULL};
     char right[128], wrong[128];
     const char *uris[] = {right};
-    redlock_options options = options_for(uris, 1);
+    redlock_options options = patient_options(uris, 1);
     redlock_lock_options lock = lock_options(5000, 0);
     redlock_client *client;
 
@@ -523,11 +486,11 @@ START_TEST(test_unix_socket_password_and_database)
     (void)snprintf(right, sizeof right, "unix://:s3cret@%s?db=3", path);
     (void)snprintf(wrong, sizeof wrong, "unix://:wr0ng@%s", path);
     client = new_client(&options);
-    assert_rc(try(client, "job", &lock), REDLOCK_OK);
+    assert_rc(try_key(client, "job", &lock), REDLOCK_OK);
     redlock_client_free(client);
     uris[0] = wrong;
     client = new_client(&options);
-    assert_rc(try(client, "job", &lock), REDLOCK_NO_QUORUM);
+    assert_rc(try_key(client, "job", &lock), REDLOCK_NO_QUORUM);
     ck_assert_ptr_nonnull(strstr(results[0].text, "WRONGPASS"));
     ck_assert_ptr_null(strstr(results[0].text, "wr0ng"));
     redlock_client_free(client);
@@ -540,7 +503,7 @@ START_TEST(test_silence_costs_no_cpu)
 {
     const char *uris[N] = {servers_uri(0), servers_black_hole(), servers_refused(),
                            "redis://x.hang", servers_uri(4)};
-    redlock_options options = options_for(uris, N);
+    redlock_options options = patient_options(uris, N);
     redlock_client *client = new_client(&options);
     struct rusage before, after;
     int64_t used_us;
@@ -598,7 +561,7 @@ START_TEST(test_child_is_refused_and_harmless)
 
     ck_assert_int_eq(redlock_cancel_new(&cancel), 0);
     options.cancel = cancel;
-    lock = acquire(client, "job", &options);
+    lock = acquire_key(client, "job", &options);
     AWAIT(servers_with_key("job") == N);
     child = fork();
     if (child == 0)

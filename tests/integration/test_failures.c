@@ -21,77 +21,17 @@
 
 #include <arpa/inet.h>
 
+#include "locking.h"
 #include "proxy.h"
 #include "redlock.h"
 #include "servers.h"
 
 enum {
-    N = 5,
     SLACK_MS = 2000, /* what a loaded machine may add to any bound */
     LONG_MS = 60000
 };
 
-static redlock_node_result results[N];
-
 /* ---- helpers ------------------------------------------------------------ */
-
-static redlock_client *client_of(const char *const *uris, size_t n, int64_t node_timeout_ms)
-{
-    redlock_options options;
-    redlock_client *client = NULL;
-    char text[256];
-    int rc;
-
-    redlock_options_init(&options);
-    options.nodes = uris;
-    options.node_count = n;
-    options.node_timeout_ms = node_timeout_ms;
-    options.silence_limit_ms = LONG_MS;
-    rc = redlock_client_new(&options, &client, text, sizeof text);
-    ck_assert_msg(rc == 0, "%s: %s", redlock_strerror(rc), text);
-    return client;
-}
-
-static redlock_lock_options lock_options(int64_t ttl_ms, int64_t wait_ms)
-{
-    redlock_lock_options options;
-
-    redlock_lock_options_init(&options);
-    options.ttl_ms = ttl_ms;
-    options.wait_ms = wait_ms;
-    options.results = results;
-    options.result_count = N;
-    return options;
-}
-
-static void assert_rc(int rc, int wanted)
-{
-    char text[N * 160] = "";
-    size_t used = 0;
-
-    for (int i = 0; i < N; i++)
-        used += (size_t)snprintf(text + used, sizeof text - used, "; %s %s",
-                                 redlock_vote_name(results[i].vote), results[i].text);
-    ck_assert_msg(rc == wanted, "'%s', not '%s'%s", redlock_strerror(rc), redlock_strerror(wanted),
-                  text);
-}
-
-static redlock_lock *acquire(redlock_client *client, const redlock_lock_options *options)
-{
-    redlock_lock *lock = NULL;
-
-    assert_rc(redlock_acquire(client, "job", 3, options, &lock), REDLOCK_OK);
-    return lock;
-}
-
-/* Acquires "job" and releases it. */
-static int try(redlock_client *client, const redlock_lock_options *options)
-{
-    redlock_lock *lock = NULL;
-    int rc = redlock_acquire(client, "job", 3, options, &lock);
-
-    return rc == 0 ? redlock_release(lock) : rc;
-}
 
 static void take_foreign(int i, const char *ttl_ms)
 {
@@ -102,25 +42,6 @@ static void assert_foreign(int i)
 {
     const char *value = servers_command(i, "GET", "job", NULL);
     ck_assert_msg(value != NULL && strcmp(value, "other") == 0, "server %d", i);
-}
-
-static int has_key(int i)
-{
-    return strcmp(servers_command(i, "EXISTS", "job", NULL), "1") == 0;
-}
-
-/* Connected to n, and nothing is owed: every answer so far has been read. */
-static int is_settled(const redlock_client *client, size_t n)
-{
-    redlock_node_health health[N];
-    size_t all = redlock_health(client, health, N), ready = 0;
-    uint32_t pending = 0;
-
-    for (size_t i = 0; i < all; i++) {
-        ready += health[i].state == REDLOCK_NODE_READY;
-        pending += health[i].pending;
-    }
-    return pending == 0 && ready == n;
 }
 
 static redlock_stats stats_of(const redlock_client *client)
@@ -147,7 +68,7 @@ static void *run_call(void *argument)
     struct call *call = argument;
 
     if (call->lock == NULL)
-        call->rc = try(call->client, &call->options);
+        call->rc = try_lock(call->client, &call->options);
     else
         call->rc = call->extending ? redlock_extend(call->lock, 0) : redlock_release(call->lock);
     return NULL;
@@ -204,13 +125,13 @@ START_TEST(test_two_at_start_are_no_quorum)
     for (int i = 2; i < N; i++)
         servers_kill(i);
     client = client_of(servers_uris(), N, 0);
-    assert_rc(try(client, &options), REDLOCK_NO_QUORUM);
+    assert_rc(try_lock(client, &options), REDLOCK_NO_QUORUM);
     for (int i = 2; i < N; i++) {
         servers_revive(i);
         take_foreign(i, "60000");
     }
     AWAIT(is_settled(client, N));
-    assert_rc(try(client, &options), REDLOCK_BUSY);
+    assert_rc(try_lock(client, &options), REDLOCK_BUSY);
     AWAIT(!has_key(0) && !has_key(1));
     for (int i = 2; i < N; i++)
         assert_foreign(i);
@@ -228,7 +149,7 @@ START_TEST(test_lost_answer_leaves_no_key)
     take_foreign(4, "60000");
     servers_reset_counts();
     proxy_set_at(proxies[2], "SET", 1, PROXY_REPLIES, PROXY_SWALLOW);
-    assert_rc(try(client, &options), REDLOCK_BUSY);
+    assert_rc(try_lock(client, &options), REDLOCK_BUSY);
     ck_assert_int_eq(results[2].vote, REDLOCK_VOTE_SILENT);
     ck_assert_ptr_nonnull(strstr(results[2].text, "300 ms"));
     ck_assert_int_eq(servers_count(2, "set"), 1);
@@ -251,7 +172,7 @@ START_TEST(test_ghost_grants_are_removed)
     servers_reset_counts();
     for (int i = 2; i < N; i++)
         proxy_set(proxies[i], PROXY_REQUESTS, PROXY_HOLD);
-    assert_rc(try(client, &options), REDLOCK_NO_QUORUM);
+    assert_rc(try_lock(client, &options), REDLOCK_NO_QUORUM);
     AWAIT(servers_with_key("job") == 0);
     for (int i = 2; i < N; i++) {
         ck_assert_int_eq(results[i].vote, REDLOCK_VOTE_SILENT);
@@ -336,7 +257,7 @@ START_TEST(test_thawed_server_executes_what_was_queued)
     servers_freeze(0);
     servers_freeze(4);
     for (int round = 0; round < 5; round++)
-        assert_rc(try(client, &lock), REDLOCK_OK);
+        assert_rc(try_lock(client, &lock), REDLOCK_OK);
     AWAIT(stats_of(client).disconnects == 2);
     servers_thaw(0);
     servers_thaw(4);
@@ -633,7 +554,7 @@ START_TEST(test_refusals_are_errors_of_their_node)
         if (refusal->at_connect)
             client = client_of(servers_uris(), N, 500);
         if (bad == 2) {
-            assert_rc(try(client, &options), REDLOCK_NO_QUORUM);
+            assert_rc(try_lock(client, &options), REDLOCK_NO_QUORUM);
             ck_assert_msg(say_why(results, 3, refusal->text), "%s", results[0].text);
         } else {
             lock = acquire(client, &options);
@@ -780,7 +701,7 @@ START_TEST(test_dead_peers_raise_no_signal)
     for (int round = 0; round < 50; round++) {
         for (int i = 0; i < N; i++)
             proxy_cut(proxies[i]);
-        assert_rc(try(client, &options), REDLOCK_OK);
+        assert_rc(try_lock(client, &options), REDLOCK_OK);
     }
     ck_assert_uint_ge(stats_of(client).disconnects, 50);
     AWAIT(servers_with_key("job") == 0);
@@ -834,7 +755,7 @@ START_TEST(test_stopped_holder)
     start_ms = servers_now_ms();
     ck_assert_int_eq(write(to_holder[1], &byte, 1), 1); /* it goes on as soon as it runs */
     client = client_of(servers_uris(), N, 0);
-    assert_rc(try(client, &options), REDLOCK_OK);
+    assert_rc(try_lock(client, &options), REDLOCK_OK);
     AWAIT(servers_with_key("job") == 0);
     for (int i = 0; i < N; i++)
         take_foreign(i, "60000");

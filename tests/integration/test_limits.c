@@ -20,12 +20,12 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "locking.h"
 #include "proxy.h"
 #include "redlock.h"
 #include "servers.h"
 
 enum {
-    N = 5,
     SLACK_MS = 2000, /* what a loaded machine may add to any bound */
     WARM_CYCLES = 200,
     COLD_CYCLES = 20
@@ -51,64 +51,10 @@ int getaddrinfo(const char *restrict name, const char *restrict port,
 
 /* ---- helpers ------------------------------------------------------------ */
 
-static redlock_options options_for(const char *const *uris, size_t n)
-{
-    redlock_options options;
-
-    redlock_options_init(&options);
-    options.nodes = uris;
-    options.node_count = n;
-    return options;
-}
-
-static redlock_client *new_client(const redlock_options *options)
-{
-    redlock_client *client = NULL;
-    char text[256];
-    int rc = redlock_client_new(options, &client, text, sizeof text);
-
-    ck_assert_msg(rc == 0, "%s: %s", redlock_strerror(rc), text);
-    return client;
-}
-
-static redlock_client *client_of(const char *const *uris, size_t n)
+static redlock_client *quick_client(const char *const *uris, size_t n)
 {
     redlock_options options = options_for(uris, n);
     return new_client(&options);
-}
-
-static redlock_node_result results[N];
-
-static redlock_lock_options lock_options(int64_t ttl_ms, int64_t wait_ms)
-{
-    redlock_lock_options options;
-
-    redlock_lock_options_init(&options);
-    options.ttl_ms = ttl_ms;
-    options.wait_ms = wait_ms;
-    options.results = results;
-    options.result_count = N;
-    return options;
-}
-
-static void assert_rc(int rc, int wanted)
-{
-    char text[N * 160] = "";
-    size_t used = 0;
-
-    for (int i = 0; i < N; i++)
-        used += (size_t)snprintf(text + used, sizeof text - used, "; %s %s",
-                                 redlock_vote_name(results[i].vote), results[i].text);
-    ck_assert_msg(rc == wanted, "'%s', not '%s'%s", redlock_strerror(rc), redlock_strerror(wanted),
-                  text);
-}
-
-static redlock_lock *acquire(redlock_client *client, const redlock_lock_options *options)
-{
-    redlock_lock *lock = NULL;
-
-    assert_rc(redlock_acquire(client, "job", 3, options, &lock), REDLOCK_OK);
-    return lock;
 }
 
 static int try_name(redlock_client *client, const void *key, size_t len,
@@ -118,11 +64,6 @@ static int try_name(redlock_client *client, const void *key, size_t len,
     int rc = redlock_acquire(client, key, len, options, &lock);
 
     return rc == 0 ? redlock_release(lock) : rc;
-}
-
-static int try(redlock_client *client, const redlock_lock_options *options)
-{
-    return try_name(client, "job", 3, options);
 }
 
 static size_t ready_nodes(const redlock_client *client)
@@ -171,7 +112,7 @@ static int64_t cold_us(const char *const *uris)
 
     for (int i = 0; i < COLD_CYCLES; i++) {
         int64_t start_us = now_us();
-        redlock_client *client = client_of(uris, N);
+        redlock_client *client = quick_client(uris, N);
         redlock_lock *lock = acquire(client, &options);
         int64_t took_us = now_us() - start_us;
 
@@ -190,7 +131,7 @@ static int64_t warm_us(redlock_client *client)
     int64_t start_us = now_us();
 
     for (int i = 0; i < WARM_CYCLES; i++)
-        assert_rc(try(client, &options), REDLOCK_OK);
+        assert_rc(try_lock(client, &options), REDLOCK_OK);
     return (now_us() - start_us) / WARM_CYCLES;
 }
 
@@ -207,7 +148,7 @@ START_TEST(test_two_that_never_answer_cost_little)
 {
     const char *uris[N] = {servers_uri(0), servers_black_hole(), servers_uri(2), "redis://x.hang",
                            servers_uri(4)};
-    redlock_client *all = client_of(servers_uris(), N), *three = client_of(uris, N);
+    redlock_client *all = quick_client(servers_uris(), N), *three = quick_client(uris, N);
 
     compare("cold", cold_us(uris), cold_us(servers_uris()), 250000);
     AWAIT(ready_nodes(all) == N && ready_nodes(three) == 3);
@@ -220,7 +161,7 @@ END_TEST
 /* The same where two that answered fall silent: a client that knows them, with a lock held. */
 START_TEST(test_two_that_fall_silent_cost_little)
 {
-    redlock_client *client = client_of(servers_uris(), N);
+    redlock_client *client = quick_client(servers_uris(), N);
     int64_t before_us, after_us;
 
     AWAIT(ready_nodes(client) == N);
@@ -284,8 +225,8 @@ START_TEST(test_a_short_wait_is_kept)
     ck_assert_int_eq(pthread_create(&tls, NULL, serve_tls_alerts, &listener), 0);
     for (int round = 0; round < 10; round++) {
         start_ms = servers_now_ms();
-        client = client_of(uris, N);
-        assert_rc(try(client, &options), REDLOCK_NO_QUORUM);
+        client = quick_client(uris, N);
+        assert_rc(try_lock(client, &options), REDLOCK_NO_QUORUM);
         ck_assert_int_lt(servers_now_ms() - start_ms, 200 + SLACK_MS);
         for (int i = 1; i < N; i++) {
             ck_assert_int_eq(results[i].vote, REDLOCK_VOTE_DOWN);
@@ -312,12 +253,12 @@ START_TEST(test_long_ttl_has_a_short_node_timeout)
 
     options.max_ttl_ms = 36000000;
     client = new_client(&options);
-    assert_rc(try(client, &lock), REDLOCK_OK);
+    assert_rc(try_lock(client, &lock), REDLOCK_OK);
     AWAIT(ready_nodes(client) == N);
     for (int i = 0; i < 3; i++)
         servers_freeze(i);
     start_ms = servers_now_ms();
-    assert_rc(try(client, &lock), REDLOCK_NO_QUORUM);
+    assert_rc(try_lock(client, &lock), REDLOCK_NO_QUORUM);
     ck_assert_int_lt(servers_now_ms() - start_ms, 500 + SLACK_MS);
     ck_assert_ptr_nonnull(strstr(results[0].text, "500 ms"));
     redlock_client_free(client);
@@ -327,7 +268,7 @@ END_TEST
 /* Attempts fail for longer than the ttl; validity counts from the start of the one that won. */
 START_TEST(test_validity_counts_from_the_winning_attempt)
 {
-    redlock_client *client = client_of(servers_uris(), N);
+    redlock_client *client = quick_client(servers_uris(), N);
     redlock_lock_options options = lock_options(1000, 10000);
     redlock_lock *lock;
     int64_t start_ms = servers_now_ms();
@@ -346,14 +287,14 @@ END_TEST
 /* A wait of two seconds: over by then, with few commands. */
 START_TEST(test_waiting_is_cheap)
 {
-    redlock_client *client = client_of(servers_uris(), N);
+    redlock_client *client = quick_client(servers_uris(), N);
     redlock_lock_options options = lock_options(10000, 2000);
     int64_t start_ms = servers_now_ms();
 
     for (int i = 0; i < N; i++)
         (void)servers_command(i, "SET", "job", "other", NULL);
     servers_reset_counts();
-    assert_rc(try(client, &options), REDLOCK_BUSY);
+    assert_rc(try_lock(client, &options), REDLOCK_BUSY);
     ck_assert_int_lt(servers_now_ms() - start_ms, 2000 + SLACK_MS);
     for (int i = 0; i < N; i++) {
         ck_assert_int_le(servers_count(i, "set"), 40);
@@ -383,7 +324,7 @@ START_TEST(test_wait_that_ends_in_an_attempt)
     }
     slow.node_timeout_ms = 60000;
     client = new_client(&slow);
-    assert_rc(try(client, &options), REDLOCK_BUSY);
+    assert_rc(try_lock(client, &options), REDLOCK_BUSY);
     ck_assert_int_eq(proxy_count(proxies[0], "SET"), 2);
     for (int i = 0; i < 3; i++)
         proxy_cut(proxies[i]);
@@ -453,7 +394,7 @@ END_TEST
 START_TEST(test_bad_arguments_are_refused_before_anything_is_sent)
 {
     static char key[REDLOCK_MAX_KEY_LEN + 1];
-    redlock_client *client = client_of(servers_uris(), N);
+    redlock_client *client = quick_client(servers_uris(), N);
     redlock_lock_options options;
     static const int64_t bad_ttls[] = {0, -1, INT64_MIN, 2, 60001, INT64_MAX};
     redlock_lock *lock = NULL;
@@ -468,12 +409,12 @@ START_TEST(test_bad_arguments_are_refused_before_anything_is_sent)
         ck_assert_int_eq(redlock_acquire(client, "job", 3, &options, &lock), REDLOCK_ERR_TTL);
     }
     options = lock_options(10000, REDLOCK_MAX_WAIT_MS + 1);
-    ck_assert_int_eq(try(client, &options), REDLOCK_ERR_ARGUMENT);
+    ck_assert_int_eq(try_lock(client, &options), REDLOCK_ERR_ARGUMENT);
     options = lock_options(10000, -2);
-    ck_assert_int_eq(try(client, &options), REDLOCK_ERR_ARGUMENT);
+    ck_assert_int_eq(try_lock(client, &options), REDLOCK_ERR_ARGUMENT);
     options = lock_options(10000, 0);
     options.min_validity_ms = 10000;
-    ck_assert_int_lt(try(client, &options), 0);
+    ck_assert_int_lt(try_lock(client, &options), 0);
     ck_assert_ptr_null(lock);
     for (int i = 0; i < N; i++)
         ck_assert_int_eq(servers_count(i, "set") + servers_count(i, "eval"), 0);
@@ -486,7 +427,7 @@ START_TEST(test_shortest_and_longest_names)
 {
     static char key[REDLOCK_MAX_KEY_LEN], prefix[REDLOCK_MAX_PREFIX_LEN + 1];
     redlock_options options = options_for(servers_uris(), N);
-    redlock_client *client = client_of(servers_uris(), N), *prefixed;
+    redlock_client *client = quick_client(servers_uris(), N), *prefixed;
     redlock_lock *lock = NULL;
 
     for (size_t i = 0; i < sizeof key; i++)
@@ -509,12 +450,12 @@ END_TEST
 
 START_TEST(test_thousands_of_locks_use_one_connection_each)
 {
-    redlock_client *client = client_of(servers_uris(), N);
+    redlock_client *client = quick_client(servers_uris(), N);
     redlock_lock_options options = lock_options(10000, 0);
 
     AWAIT(ready_nodes(client) == N);
     for (int i = 0; i < 2000; i++)
-        assert_rc(try(client, &options), REDLOCK_OK);
+        assert_rc(try_lock(client, &options), REDLOCK_OK);
     ck_assert_uint_eq(stats_of(client).connects, N);
     ck_assert_uint_eq(stats_of(client).disconnects, 0);
     redlock_client_free(client);
@@ -531,8 +472,8 @@ START_TEST(test_quorums)
     for (size_t n = 2; n <= 4; n += 2) {
         for (int i = 0; i < (int)n / 2; i++)
             (void)servers_command(i, "SET", "job", "other", NULL);
-        client = client_of(servers_uris(), n);
-        assert_rc(try(client, &lock), REDLOCK_BUSY);
+        client = quick_client(servers_uris(), n);
+        assert_rc(try_lock(client, &lock), REDLOCK_BUSY);
         AWAIT(servers_with_key("job") == (int)n / 2);
         redlock_client_free(client);
     }
@@ -544,9 +485,9 @@ START_TEST(test_quorums)
     ck_assert_int_eq(redlock_client_new(&options, &client, NULL, 0), REDLOCK_ERR_QUORUM);
     options.quorum = 5;
     client = new_client(&options);
-    assert_rc(try(client, &lock), REDLOCK_OK);
+    assert_rc(try_lock(client, &lock), REDLOCK_OK);
     (void)servers_command(0, "SET", "job", "other", NULL);
-    assert_rc(try(client, &lock), REDLOCK_BUSY);
+    assert_rc(try_lock(client, &lock), REDLOCK_BUSY);
     AWAIT(servers_with_key("job") == 1);
     redlock_client_free(client);
 }
@@ -605,7 +546,7 @@ START_TEST(test_user_password_and_database)
                           NULL);
     (void)snprintf(uri, sizeof uri, "redis://al%%3Aice%%40x:p%%40ss%%2Fw%%3Ard%%25@127.0.0.1:%d/3",
                    servers_port(0));
-    client = client_of(uris, 1);
+    client = quick_client(uris, 1);
     lock = acquire(client, &options);
     ck_assert_str_eq(servers_command(0, "EVAL",
                                      "redis.call('SELECT', 3) return redis.call('EXISTS', 'job')",
@@ -641,9 +582,9 @@ START_TEST(test_ipv6_and_unix_socket)
     (void)snprintf(uris[1], sizeof uris[1], "redis://[::1]:%d", servers_port(0));
     for (int i = 0; i < 1 + available; i++) {
         const char *uri = uris[i];
-        redlock_client *client = client_of(&uri, 1);
+        redlock_client *client = quick_client(&uri, 1);
 
-        assert_rc(try(client, &options), REDLOCK_OK);
+        assert_rc(try_lock(client, &options), REDLOCK_OK);
         redlock_client_free(client);
     }
     (void)unlink(path);
@@ -661,16 +602,16 @@ START_TEST(test_names_are_resolved_again)
 
     (void)snprintf(uri, sizeof uri, "redis://moving.test:%d", servers_port(0));
     atomic_store(&moved_away, true);
-    client = client_of(uris, 1);
-    assert_rc(try(client, &options), REDLOCK_NO_QUORUM);
+    client = quick_client(uris, 1);
+    assert_rc(try_lock(client, &options), REDLOCK_NO_QUORUM);
     ck_assert_msg(strstr(results[0].text, "refused") != NULL, "%s", results[0].text);
     atomic_store(&moved_away, false);
-    assert_rc(try(client, &patient), REDLOCK_OK);
+    assert_rc(try_lock(client, &patient), REDLOCK_OK);
     before = atomic_load(&lookups);
     (void)servers_command(0, "CLIENT", "KILL", "TYPE", "normal", NULL);
     AWAIT(stats_of(client).connects == 2);
     ck_assert_int_gt(atomic_load(&lookups), before);
-    assert_rc(try(client, &options), REDLOCK_OK);
+    assert_rc(try_lock(client, &options), REDLOCK_OK);
     redlock_client_free(client);
 }
 END_TEST

@@ -16,73 +16,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "locking.h"
 #include "proxy.h"
 #include "redlock.h"
 #include "servers.h"
 
 enum {
-    N = 5,
     SLACK_MS = 2000, /* what a loaded machine may add to any bound */
     PATIENCE_MS = 10000,
     LONG_MS = 60000
 };
 
 /* ---- helpers ------------------------------------------------------------ */
-
-static redlock_client *client_of(const char *const *uris, size_t n, int64_t node_timeout_ms)
-{
-    redlock_options options;
-    redlock_client *client = NULL;
-    char text[256];
-    int rc;
-
-    redlock_options_init(&options);
-    options.nodes = uris;
-    options.node_count = n;
-    options.node_timeout_ms = node_timeout_ms;
-    options.silence_limit_ms = LONG_MS;
-    rc = redlock_client_new(&options, &client, text, sizeof text);
-    ck_assert_msg(rc == 0, "%s: %s", redlock_strerror(rc), text);
-    return client;
-}
-
-static redlock_node_result results[N];
-
-static redlock_lock_options lock_options(int64_t ttl_ms)
-{
-    redlock_lock_options options;
-
-    redlock_lock_options_init(&options);
-    options.ttl_ms = ttl_ms;
-    options.results = results;
-    options.result_count = N;
-    return options;
-}
-
-static void assert_rc(int rc, int wanted)
-{
-    char text[N * 160] = "";
-    size_t used = 0;
-
-    for (int i = 0; i < N; i++)
-        used += (size_t)snprintf(text + used, sizeof text - used, "; %s %s",
-                                 redlock_vote_name(results[i].vote), results[i].text);
-    ck_assert_msg(rc == wanted, "'%s', not '%s'%s", redlock_strerror(rc), redlock_strerror(wanted),
-                  text);
-}
-
-static redlock_lock *acquire(redlock_client *client, const redlock_lock_options *options)
-{
-    redlock_lock *lock = NULL;
-
-    assert_rc(redlock_acquire(client, "job", 3, options, &lock), REDLOCK_OK);
-    return lock;
-}
-
-static int has_key(int i)
-{
-    return strcmp(servers_command(i, "EXISTS", "job", NULL), "1") == 0;
-}
 
 static void assert_owner(int i, const redlock_lock *lock)
 {
@@ -92,20 +37,6 @@ static void assert_owner(int i, const redlock_lock *lock)
     ck_assert_int_eq(redlock_token(lock, token, sizeof token), 0);
     ck_assert_msg(value != NULL && strncmp(value, token, strlen(value)) == 0,
                   "server %d has %s, not %s", i, value == NULL ? "nothing" : value, token);
-}
-
-/* Connected to n, and nothing is owed: every answer so far has been read. */
-static int is_settled(const redlock_client *client, size_t n)
-{
-    redlock_node_health health[N];
-    size_t all = redlock_health(client, health, N), ready = 0;
-    uint32_t pending = 0;
-
-    for (size_t i = 0; i < all; i++) {
-        ready += health[i].state == REDLOCK_NODE_READY;
-        pending += health[i].pending;
-    }
-    return pending == 0 && ready == n;
 }
 
 static redlock_event await_event(redlock_lock *lock)
@@ -214,7 +145,7 @@ static redlock_lock *walk_trail_a(redlock_client **a, redlock_lock_options *opti
 START_TEST(test_trail_a_vanished_key)
 {
     redlock_client *client;
-    redlock_lock_options options = lock_options(30000);
+    redlock_lock_options options = lock_options(30000, 0);
     redlock_lock *lock = walk_trail_a(&client, &options);
 
     servers_reset_counts();
@@ -235,7 +166,7 @@ END_TEST
 START_TEST(test_trail_a_renewing)
 {
     redlock_client *client;
-    redlock_lock_options options = lock_options(9000);
+    redlock_lock_options options = lock_options(9000, 0);
     redlock_lock *lock;
     int64_t deadline_ms;
 
@@ -260,7 +191,7 @@ START_TEST(test_trail_b_slow_set)
     const char *uris_a[] = {proxy_uri(a1), servers_uri(1), proxy_uri(a3)};
     const char *uris_b[] = {servers_uri(0), servers_uri(1), proxy_uri(b3)};
     redlock_client *a = client_of(uris_a, 3, LONG_MS), *b = client_of(uris_b, 3, LONG_MS);
-    redlock_lock_options options = lock_options(LONG_MS);
+    redlock_lock_options options = lock_options(LONG_MS, 0);
     redlock_node_result now[3];
     struct call extend = {0}, take = {.client = b};
 
@@ -322,7 +253,7 @@ START_TEST(test_late_grant_counts_after_a_whole_round)
     struct proxy *slow = proxy_new(servers_port(0));
     const char *uris[] = {proxy_uri(slow), servers_uri(1), servers_uri(2)};
     redlock_client *client = client_of(uris, 3, 2000);
-    redlock_lock_options options = lock_options(LONG_MS);
+    redlock_lock_options options = lock_options(LONG_MS, 0);
     redlock_lock *lock;
 
     AWAIT(is_settled(client, 3));
@@ -349,7 +280,7 @@ START_TEST(test_nothing_is_set_again_behind_an_unanswered_set)
     struct proxy *slow = proxy_new(servers_port(0));
     const char *uris[] = {proxy_uri(slow), servers_uri(1), servers_uri(2)};
     redlock_client *client = client_of(uris, 3, 2000);
-    redlock_lock_options options = lock_options(LONG_MS);
+    redlock_lock_options options = lock_options(LONG_MS, 0);
     redlock_lock *lock;
 
     AWAIT(is_settled(client, 3));
@@ -383,7 +314,7 @@ END_TEST
 START_TEST(test_bare_majority_is_topped_up)
 {
     redlock_client *client;
-    redlock_lock_options options = lock_options(30000);
+    redlock_lock_options options = lock_options(30000, 0);
     redlock_lock *lock = hold_bare_majority(&client, &options);
 
     assert_rc(redlock_extend(lock, 0), REDLOCK_OK); /* sets 4 and 5 again */
@@ -410,7 +341,7 @@ END_TEST
 START_TEST(test_member_lost_before_the_top_up)
 {
     redlock_client *client;
-    redlock_lock_options options = lock_options(1500);
+    redlock_lock_options options = lock_options(1500, 0);
     redlock_lock *lock;
     int64_t deadline_ms;
 
@@ -452,7 +383,7 @@ static void count_event(void *context, redlock_lock *lock, redlock_event event)
 
 static redlock_lock_options renewing(int64_t ttl_ms)
 {
-    redlock_lock_options options = lock_options(ttl_ms);
+    redlock_lock_options options = lock_options(ttl_ms, 0);
 
     atomic_store(&renewed, 0);
     atomic_store(&failing, 0);
@@ -539,7 +470,7 @@ END_TEST
 START_TEST(test_failed_extend_keeps_the_lease)
 {
     redlock_client *client = client_of(servers_uris(), N, 200);
-    redlock_lock_options options = lock_options(20000);
+    redlock_lock_options options = lock_options(20000, 0);
     redlock_lock *lock = acquire(client, &options);
     int64_t before_ns = redlock_deadline_ns(lock);
 
