@@ -212,7 +212,7 @@ static void phase_changed(struct redlock__engine *engine, uint32_t i, int64_t no
     if (engine->grace_ns == REDLOCK__NEVER)
         start_grace(engine, now_ns);
     for (struct redlock__lease *lease = engine->leases; lease != NULL; lease = lease->next)
-        if (lease->state == REDLOCK__LEASE_WAITING || lease->todo != 0)
+        if (lease->state == REDLOCK__LEASE_WAITING || lease->wants != 0)
             redlock__engine_work_on(engine, lease);
     for (struct redlock__inspection *at = engine->inspections; at != NULL; at = at->next)
         redlock__engine_start_inspection(engine, at, now_ns);
@@ -290,7 +290,7 @@ static void scan_leases(struct redlock__engine *engine, int64_t now_ns)
         if (due) /* a renewal waits no longer for connections than for an answer */
             lease->gate_ns = redlock__engine_node_deadline(engine, lease->config.ttl_ms, now_ns);
         redlock__lease_handle_deadline(lease, redlock__engine_jitter(engine), now_ns);
-        if (due || lease->todo != 0 || lease->name->head == lease)
+        if (due || lease->wants != 0 || lease->name->head == lease)
             redlock__engine_work_on(engine, lease);
         redlock__engine_touch(engine, redlock__lease_next_deadline(lease));
     }

@@ -56,7 +56,7 @@ static void lose(struct redlock__lease *lease, int reason)
     lease->lost_reason = reason;
     lease->deadline_ns = 0;
     lease->renew_ns = REDLOCK__NEVER;
-    lease->todo = REDLOCK__TODO_ABANDON;
+    lease->wants = REDLOCK__WANT_ABANDON;
     if (lease->op != REDLOCK__OP_RELEASE) /* which says it by its result */
         lease->events |= REDLOCK__EVENT_BIT_LOST;
     finish(lease, reason);
@@ -128,10 +128,10 @@ static void attempt_failed(struct redlock__lease *lease, int reason, uint64_t ji
                            int64_t now_ns)
 {
     lease->busy_at = lease->round.foreign;
-    lease->todo |= REDLOCK__TODO_ABANDON;
+    lease->wants |= REDLOCK__WANT_ABANDON;
     pause_or_give_up(lease, reason, jitter, now_ns);
     if (lease->state == REDLOCK__LEASE_WAITING && lease->busy_at != 0)
-        lease->todo |= REDLOCK__TODO_PTTL;
+        lease->wants |= REDLOCK__WANT_PTTL;
 }
 
 static void attempt_over(struct redlock__lease *lease, uint64_t jitter, int64_t now_ns)
@@ -191,7 +191,7 @@ void redlock__lease_start_extend(struct redlock__lease *lease, int64_t ttl_ms)
         return;
     }
     lease->wanted_ttl_ms = ttl_ms;
-    lease->todo |= REDLOCK__TODO_EXTEND;
+    lease->wants |= REDLOCK__WANT_EXTEND;
 }
 
 /* A shorter ttl counts for the holder before any primary hears of it, whatever becomes of
@@ -222,7 +222,7 @@ static void take_in(struct redlock__lease *lease, uint32_t answered)
         return;
     lease->refill |= lease->round.free & answered & ~lease->grant->unanswered;
     if (lease->refill != 0)
-        lease->todo |= REDLOCK__TODO_REFILL;
+        lease->wants |= REDLOCK__WANT_REFILL;
 }
 
 static void extend_failed(struct redlock__lease *lease, int64_t now_ns)
@@ -296,7 +296,7 @@ void redlock__lease_start_release(struct redlock__lease *lease)
         finish(lease, lease->lost_reason);
         return;
     }
-    lease->todo = REDLOCK__TODO_RELEASE;
+    lease->wants = REDLOCK__WANT_RELEASE;
 }
 
 void redlock__lease_begin_release(struct redlock__lease *lease, int64_t now_ns)
@@ -391,17 +391,17 @@ void redlock__lease_stop(struct redlock__lease *lease, int reason)
     case REDLOCK__OP_NONE:
         break;
     case REDLOCK__OP_ACQUIRE:
-        lease->todo = lease->grant != NULL ? REDLOCK__TODO_ABANDON : 0;
+        lease->wants = lease->grant != NULL ? REDLOCK__WANT_ABANDON : 0;
         give_up_acquire(lease, reason);
         break;
     case REDLOCK__OP_EXTEND:
-        lease->todo &= ~(uint32_t)REDLOCK__TODO_EXTEND;
+        lease->wants &= ~(uint32_t)REDLOCK__WANT_EXTEND;
         lease->automatic = true;
         finish(lease, reason);
         break;
     case REDLOCK__OP_RELEASE:
         if (lease->state != REDLOCK__LEASE_RELEASING)
-            lease->todo = REDLOCK__TODO_ABANDON;
+            lease->wants = REDLOCK__WANT_ABANDON;
         lease->state = REDLOCK__LEASE_ENDED;
         lease->deadline_ns = 0;
         finish(lease, reason);
@@ -476,5 +476,5 @@ void redlock__lease_handle_deadline(struct redlock__lease *lease, uint64_t jitte
         return;
     }
     lease->renew_ns = REDLOCK__NEVER;
-    lease->todo |= REDLOCK__TODO_EXTEND;
+    lease->wants |= REDLOCK__WANT_EXTEND;
 }

@@ -2,7 +2,7 @@
  * One lock's life: WAITING -> ACQUIRING -> HELD <-> RENEWING -> LOST or RELEASING -> ENDED.
  * ADOPTED is a lease from another process before its first extend.
  *
- * Pure: it gets calls, answers and time, and leaves what it wants in `todo` for
+ * Pure: it gets calls, answers and time, and leaves what it wants in `wants` for
  * the engine to pull, events in `events`, and the result of the running operation in
  * `result`. It knows nothing of connections.
  *
@@ -48,11 +48,11 @@ enum redlock__lease_op {
 
 /* What the lease wants the engine to do; pulled and cleared there. */
 enum {
-    REDLOCK__TODO_ABANDON = 1, /* remove the grant's keys everywhere */
-    REDLOCK__TODO_EXTEND = 2,  /* begin an extend round (redlock__lease_begin_extend) */
-    REDLOCK__TODO_RELEASE = 4, /* begin a release round */
-    REDLOCK__TODO_REFILL = 8,  /* set the key again on `refill` */
-    REDLOCK__TODO_PTTL = 16    /* ask `busy_at` how long the foreign keys live */
+    REDLOCK__WANT_ABANDON = 1, /* remove the grant's keys everywhere */
+    REDLOCK__WANT_EXTEND = 2,  /* begin an extend round (redlock__lease_begin_extend) */
+    REDLOCK__WANT_RELEASE = 4, /* begin a release round */
+    REDLOCK__WANT_REFILL = 8,  /* set the key again on `refill` */
+    REDLOCK__WANT_PTTL = 16    /* ask `busy_at` how long the foreign keys live */
 };
 
 enum {
@@ -94,7 +94,7 @@ struct redlock__lease {
     enum redlock__lease_state state;
     enum redlock__lease_op op;
     int result; /* of op, or of the last one */
-    uint32_t todo, events;
+    uint32_t wants, events;
     uint32_t refill, busy_at;
 
     struct redlock__round round;

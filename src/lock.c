@@ -156,29 +156,39 @@ static int begin_acquire_locked(redlock_lock *lock, const char *name, size_t nam
     return rc;
 }
 
-int redlock_acquire(redlock_client *client, const void *key, size_t key_len,
-                    const redlock_lock_options *options, redlock_lock **lock)
+static int acquire_locked(redlock_lock *lock, const char *name, size_t name_len, bool wait)
+{
+    int rc;
+
+    if (wait && !lock->client->threaded)
+        return REDLOCK_ERR_STATE;
+    if (redlock__is_cancelled(lock)) {
+        store_results_locked(lock);
+        return REDLOCK_CANCELLED;
+    }
+    rc = begin_acquire_locked(lock, name, name_len);
+    if (rc == 0 && wait)
+        return wait_for_operation_locked(lock);
+    if (rc == 0)
+        start_operation_locked(lock);
+    return rc;
+}
+
+static int acquire(redlock_client *client, const void *key, size_t key_len,
+                   const redlock_lock_options *options, redlock_lock **lock, bool wait)
 {
     char name[REDLOCK_MAX_KEY_LEN];
     size_t name_len;
     redlock_lock *made;
     int cancel_state, rc;
 
-    rc = lock == NULL ? REDLOCK_ERR_ARGUMENT
-                      : lock_new(client, key, key_len, options, name, &name_len, &made);
+    if (lock == NULL)
+        return REDLOCK_ERR_ARGUMENT;
+    rc = lock_new(client, key, key_len, options, name, &name_len, &made);
     if (rc != 0)
         return rc;
     cancel_state = redlock__enter(client);
-    if (!client->threaded) {
-        rc = REDLOCK_ERR_STATE;
-    } else if (redlock__is_cancelled(made)) {
-        rc = REDLOCK_CANCELLED;
-        store_results_locked(made);
-    } else {
-        rc = begin_acquire_locked(made, name, name_len);
-        if (rc == 0)
-            rc = wait_for_operation_locked(made);
-    }
+    rc = acquire_locked(made, name, name_len, wait);
     if (rc != 0)
         forget_locked(made, false);
     redlock__leave(client, cancel_state);
@@ -189,29 +199,16 @@ int redlock_acquire(redlock_client *client, const void *key, size_t key_len,
     return rc;
 }
 
+int redlock_acquire(redlock_client *client, const void *key, size_t key_len,
+                    const redlock_lock_options *options, redlock_lock **lock)
+{
+    return acquire(client, key, key_len, options, lock, true);
+}
+
 int redlock_start_acquire(redlock_client *client, const void *key, size_t key_len,
                           const redlock_lock_options *options, redlock_lock **lock)
 {
-    char name[REDLOCK_MAX_KEY_LEN];
-    size_t name_len;
-    redlock_lock *made;
-    int cancel_state, rc;
-
-    rc = lock == NULL ? REDLOCK_ERR_ARGUMENT
-                      : lock_new(client, key, key_len, options, name, &name_len, &made);
-    if (rc != 0)
-        return rc;
-    cancel_state = redlock__enter(client);
-    rc = redlock__is_cancelled(made) ? REDLOCK_CANCELLED
-                                     : begin_acquire_locked(made, name, name_len);
-    if (rc == 0)
-        start_operation_locked(made);
-    redlock__leave(client, cancel_state);
-    if (rc != 0)
-        lock_free(made);
-    else
-        *lock = made;
-    return rc;
+    return acquire(client, key, key_len, options, lock, false);
 }
 
 int redlock_adopt(redlock_client *client, const void *key, size_t key_len, const char *token,

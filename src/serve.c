@@ -1,7 +1,7 @@
 /*
  * What leases and grants want sent. See engine_state.h.
  *
- * A lease leaves its wishes in `todo`; redlock__serve_lease() grants them one after the
+ * A lease leaves its wishes in `wants`; redlock__serve_lease() grants them one after the
  * other until none is left that can be granted now. Each round goes out the same
  * way: encode once, queue on every primary it is for, and tell the lease at once about those
  * it could not be sent to.
@@ -224,7 +224,7 @@ static void begin_extend(struct redlock__engine *engine, struct redlock__lease *
 {
     uint32_t ready = redlock__engine_ready(engine), sent;
 
-    lease->todo &= ~(uint32_t)REDLOCK__TODO_EXTEND;
+    lease->wants &= ~(uint32_t)REDLOCK__WANT_EXTEND;
     redlock__lease_begin_extend(lease, now_ns);
     count(engine, lease);
     if (redlock__count(ready & lease->counted) < engine->quorum)
@@ -241,7 +241,7 @@ static void begin_release(struct redlock__engine *engine, struct redlock__lease 
     struct redlock__grant *grant = lease->grant;
     uint32_t sent;
 
-    lease->todo = 0;
+    lease->wants = 0;
     redlock__lease_begin_release(lease, now_ns);
     count(engine, lease);
     redlock__grant_abandon(grant, engine->max_ttl_ms);
@@ -263,7 +263,7 @@ static void abandon(struct redlock__engine *engine, struct redlock__lease *lease
     if (!grant->abandoned)
         redlock__grant_abandon(grant, engine->max_ttl_ms);
     redlock__serve_removals(engine, grant, now_ns);
-    if ((lease->todo & REDLOCK__TODO_PTTL) != 0)
+    if ((lease->wants & REDLOCK__WANT_PTTL) != 0)
         (void)send_grant(engine, grant, REDLOCK__CMD_HINT, 0,
                          lease->busy_at & redlock__engine_ready(engine), 0, now_ns);
     redlock__grant_free_if_done(engine, grant);
@@ -284,8 +284,8 @@ static void refill(struct redlock__engine *engine, struct redlock__lease *lease,
 static bool serve_round(struct redlock__engine *engine, struct redlock__lease *lease,
                         int64_t now_ns)
 {
-    bool release = (lease->todo & REDLOCK__TODO_RELEASE) != 0;
-    bool extend = (lease->todo & REDLOCK__TODO_EXTEND) != 0 &&
+    bool release = (lease->wants & REDLOCK__WANT_RELEASE) != 0;
+    bool extend = (lease->wants & REDLOCK__WANT_EXTEND) != 0 &&
                   (lease->state == REDLOCK__LEASE_HELD || lease->state == REDLOCK__LEASE_ADOPTED);
 
     uint32_t counted = release ? UINT32_MAX : lease->counted;
@@ -301,15 +301,15 @@ static bool serve_round(struct redlock__engine *engine, struct redlock__lease *l
 }
 
 /* One wish of the lease; false: none can be granted now. */
-static bool serve_todo(struct redlock__engine *engine, struct redlock__lease *lease, int64_t now_ns)
+static bool serve_wish(struct redlock__engine *engine, struct redlock__lease *lease, int64_t now_ns)
 {
-    if ((lease->todo & (REDLOCK__TODO_ABANDON | REDLOCK__TODO_PTTL)) != 0) {
+    if ((lease->wants & (REDLOCK__WANT_ABANDON | REDLOCK__WANT_PTTL)) != 0) {
         abandon(engine, lease, now_ns);
-        lease->todo &= ~(uint32_t)(REDLOCK__TODO_ABANDON | REDLOCK__TODO_PTTL);
+        lease->wants &= ~(uint32_t)(REDLOCK__WANT_ABANDON | REDLOCK__WANT_PTTL);
         return true;
     }
-    if ((lease->todo & REDLOCK__TODO_REFILL) != 0) {
-        lease->todo &= ~(uint32_t)REDLOCK__TODO_REFILL;
+    if ((lease->wants & REDLOCK__WANT_REFILL) != 0) {
+        lease->wants &= ~(uint32_t)REDLOCK__WANT_REFILL;
         refill(engine, lease, now_ns);
         return true;
     }
@@ -322,7 +322,7 @@ static bool may_attempt(struct redlock__engine *engine, struct redlock__lease *l
 {
     int64_t due_ns;
 
-    if (lease->state != REDLOCK__LEASE_WAITING || lease->todo != 0 || lease->name->head != lease)
+    if (lease->state != REDLOCK__LEASE_WAITING || lease->wants != 0 || lease->name->head != lease)
         return false;
     due_ns = redlock__queue_due(lease->name);
     if (due_ns > now_ns) {
@@ -372,7 +372,7 @@ void redlock__serve_lease(struct redlock__engine *engine, struct redlock__lease 
 {
     for (;;) {
         count(engine, lease);
-        if (serve_todo(engine, lease, now_ns))
+        if (serve_wish(engine, lease, now_ns))
             continue;
         queue_up(engine, lease, now_ns);
         if (!may_attempt(engine, lease, now_ns))

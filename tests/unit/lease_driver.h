@@ -1,6 +1,6 @@
 /*
  * One lease, told everything by hand: calls, answers and time. What the engine would do is
- * played by a few helpers; the wishes (todo), events and results are what tests look at.
+ * played by a few helpers; the wishes, events and results are what tests look at.
  */
 #ifndef LEASE_DRIVER_H
 #define LEASE_DRIVER_H
@@ -91,9 +91,9 @@ static inline uint32_t take_events(void)
 
 static inline uint32_t take_todo(void)
 {
-    uint32_t todo = lease->todo;
-    lease->todo = 0;
-    return todo;
+    uint32_t wants = lease->wants;
+    lease->wants = 0;
+    return wants;
 }
 
 static inline void attempt(int64_t ms)
@@ -116,7 +116,7 @@ static inline void hold(const char *votes)
 
 static inline void begin_extend(int64_t ms)
 {
-    ck_assert((take_todo() & REDLOCK__TODO_EXTEND) != 0);
+    ck_assert((take_todo() & REDLOCK__WANT_EXTEND) != 0);
     redlock__lease_begin_extend(lease, at(ms));
 }
 
@@ -134,7 +134,7 @@ static inline void tick(int64_t ms)
 /* A failed attempt's grant is gone before the next one, as in the engine. */
 static inline void abandon(void)
 {
-    ck_assert((take_todo() & REDLOCK__TODO_ABANDON) != 0);
+    ck_assert((take_todo() & REDLOCK__WANT_ABANDON) != 0);
     lease->grant = NULL;
 }
 
