@@ -387,13 +387,15 @@ END_TEST
 
 START_TEST(test_events_tell_the_story)
 {
-    static const char *const events[] = {"acquired", "started", "renewed", "exited", "released"};
+    static const char *const events[] = {"acquired", "started", "exited", "released"};
     const char *at;
 
     start_worker("1s", "-", NULL);
     driver_expect(&driver, "\"renewed\"");
     board->stop = 1 + 7;
     ck_assert_int_eq(driver_wait(&driver), 7);
+    /* The first renewal comes as soon as all have answered: before or after the start. */
+    ck_assert_ptr_nonnull(strstr(driver.err.bytes, "{\"event\":\"renewed\",\"key\":\"k\""));
     at = driver.err.bytes;
     for (size_t i = 0; i < sizeof events / sizeof events[0]; i++) {
         char event[64];
