@@ -340,6 +340,9 @@ REDLOCK_API REDLOCK_MUST_USE int redlock_acquire(redlock_client *client, const v
  * counted (docs/safety.md) and where the key is still ours; never creates a key on a
  * failed round, and never shortens what a primary keeps: a shorter ttl lowers this
  * handle's deadline, at once and whatever becomes of the round.
+ * Until a first success only the quorum that answered the acquire first is counted,
+ * and one of those dead means NO_QUORUM though others have the key; renewal takes
+ * care of that by itself.
  * Threads: any, one operation per lock at a time (else ERR_STATE); a renewal
  * under way is waited for. Blocks: at most connect timeout + node timeout.
  * Returns 0 with a new deadline; EXPIRED, LOST, CANCELLED; NO_QUORUM (the deadline
