@@ -60,6 +60,7 @@ static void make_client(struct sim *sim, uint32_t c)
         .quorum = config->quorum != 0 ? config->quorum : redlock__majority(config->n),
         .drift_ppm = config->drift_ppm,
         .max_ttl_ms = config->max_ttl_ms,
+        .restart_guard_ms = config->restart_guard_ms,
         .node_timeout_ms = config->node_timeout_ms,
         .entropy = entropy,
         .entropy_context = client};
@@ -84,7 +85,7 @@ struct sim *sim_new(const struct sim_config *config)
     sim->hash = UINT64_C(14695981039346656037);
     sim->trace = getenv("REDLOCK_SIM_TRACE") != NULL;
     for (uint32_t i = 0; i < config->n; i++) {
-        sim_server_init(&sim->servers[i]);
+        sim_server_init(&sim->servers[i], i);
         sim->servers[i].early = config->early;
         sim->servers[i].password = config->password;
         sim->servers[i].wall_ns += sim_between(&sim->random, -SIM_S, SIM_S);

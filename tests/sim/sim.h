@@ -193,6 +193,7 @@ struct sim_config {
     uint32_t quorum; /* 0: majority; may be too small, for checks of the checkers */
     uint32_t drift_ppm;
     int64_t max_ttl_ms, node_timeout_ms, connect_timeout_ms, silence_limit_ms;
+    int64_t restart_guard_ms; /* 0: off; REDLOCK_GUARD_AUTO */
     int64_t latency_min_ns, latency_max_ns;
     const char *password;
     uint32_t database;
