@@ -76,8 +76,10 @@ static bool take_server(struct redlock__facts *facts, const redisReply *reply, i
     size_t len = run_id == NULL ? 0 : strspn(run_id, "0123456789abcdefABCDEF");
 
     if (len == 0 || len >= sizeof facts->run_id ||
-        !info_number(reply, "uptime_in_seconds", &facts->uptime_s) || facts->uptime_s < 0)
+        !info_number(reply, "uptime_in_seconds", &facts->uptime_s))
         return false;
+    if (facts->uptime_s < 0) /* its clock was set back since it started */
+        facts->uptime_s = 0;
     memcpy(facts->run_id, run_id, len);
     facts->run_id[len] = '\0';
     facts->uptime_read_ns = read_ns;

@@ -139,6 +139,7 @@ void redlock__fleet_settle(struct redlock__fleet *fleet, struct redlock__member 
         fleet->marked = true;
         fleet->marker = reference->marker;
     }
+    fleet->all_seen = redlock__count(ready) == fleet->n;
     find_misfits(fleet, members, reference);
     find_twins(fleet, members, ready);
     fleet->quorum = fleet->asked_quorum;

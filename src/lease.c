@@ -314,16 +314,26 @@ static void extend_over(struct redlock__lease *lease, int64_t now_ns)
 
 /* ---- what a primary lost ------------------------------------------------ */
 
+/* The ends of those counted have changed: the hold may be over earlier, or already. */
+static void lower_deadline(struct redlock__lease *lease, int64_t now_ns)
+{
+    if (lease->deadline_ns == 0)
+        return;
+    lease->deadline_ns = redlock__min(lease->deadline_ns, quorum_end(lease));
+    if (!redlock__lease_held(lease, now_ns))
+        lose(lease, REDLOCK_EXPIRED);
+}
+
 /* For good: a lease without a quorum to count on can't ever be extended. */
-static void uncount(struct redlock__lease *lease, uint32_t node)
+static void uncount(struct redlock__lease *lease, uint32_t node, int64_t now_ns)
 {
     lease->counted &= ~(UINT32_C(1) << node);
     lease->known_before &= ~(UINT32_C(1) << node);
     if (redlock__count(lease->counted) < lease->quorum)
         lose(lease,
              lease->deadline_ns == 0 && !lease->seen_foreign ? REDLOCK_EXPIRED : REDLOCK_LOST);
-    else if (lease->deadline_ns != 0)
-        lease->deadline_ns = redlock__min(lease->deadline_ns, quorum_end(lease));
+    else
+        lower_deadline(lease, now_ns);
 }
 
 static bool has_hold(const struct redlock__lease *lease)
@@ -341,16 +351,14 @@ void redlock__lease_stepped(struct redlock__lease *lease, uint32_t node, int64_t
         return;
     vote->shift_ns = redlock__add(vote->shift_ns, step_ns);
     vote->end_ns = redlock__add(vote->end_ns, -step_ns);
-    if (!has_hold(lease) || lease->deadline_ns == 0)
-        return;
-    lease->deadline_ns = redlock__min(lease->deadline_ns, quorum_end(lease));
-    if (!redlock__lease_held(lease, now_ns))
-        lose(lease, REDLOCK_EXPIRED);
+    if (has_hold(lease))
+        lower_deadline(lease, now_ns);
 }
 
 /* An answer to any extend of this lease, also to an earlier round: a primary answers in
  * order, so what it says is newer than all it said before. */
-static void note_extend_answer(struct redlock__lease *lease, uint32_t node, redlock_vote vote)
+static void note_extend_answer(struct redlock__lease *lease, uint32_t node, redlock_vote vote,
+                               int64_t now_ns)
 {
     if (!has_hold(lease))
         return;
@@ -358,7 +366,7 @@ static void note_extend_answer(struct redlock__lease *lease, uint32_t node, redl
         lease->seen_foreign = true;
     if (vote == REDLOCK_VOTE_FREE || vote == REDLOCK_VOTE_FOREIGN ||
         redlock__count(lease->counted) < lease->quorum)
-        uncount(lease, node);
+        uncount(lease, node, now_ns);
 }
 
 int redlock__lease_margin(const struct redlock__lease *lease, int64_t now_ns)
@@ -368,7 +376,7 @@ int redlock__lease_margin(const struct redlock__lease *lease, int64_t now_ns)
     if (!redlock__lease_held(lease, now_ns))
         return -1;
     for (uint32_t i = 0; i < lease->n; i++)
-        keep += has(lease->counted, i) && lease->votes[i].end_ns >= lease->deadline_ns;
+        keep += has(lease->counted, i) && lease->votes[i].end_ns > now_ns;
     return (int)keep - (int)lease->quorum;
 }
 
@@ -462,7 +470,7 @@ void redlock__lease_answer(struct redlock__lease *lease, const struct redlock__l
                            int64_t now_ns)
 {
     if (news->command == REDLOCK__CMD_EXTEND)
-        note_extend_answer(lease, news->node, news->vote);
+        note_extend_answer(lease, news->node, news->vote, now_ns);
     if (news->round_no != lease->round_no)
         return;
     record(lease, news->node, news->vote, news->text, now_ns);
@@ -480,7 +488,7 @@ void redlock__lease_forgotten(struct redlock__lease *lease, uint32_t node, uint6
     if (lease->votes[node].vote == REDLOCK_VOTE_OURS)
         record(lease, node, REDLOCK_VOTE_DOWN, "it restarted or was flushed since", now_ns);
     if (has_hold(lease))
-        uncount(lease, node);
+        uncount(lease, node, now_ns);
     if (redlock__round_answer(&lease->round, node, REDLOCK_VOTE_DOWN))
         round_over(lease, jitter, now_ns);
 }

@@ -215,16 +215,18 @@ static struct redlock__standing stand_marked(const struct redlock__member *membe
 static struct redlock__standing stand_unmarked(const struct redlock__member *member,
                                                const struct redlock__fleet *fleet, int64_t now_ns)
 {
-    int64_t end_ns = redlock__add(member->watched_ns, fleet->guard_ns);
+    int64_t end_ns = probation_end(member, fleet);
     int64_t uptime_end_ns =
         redlock__add(started_ns(member), redlock__add(fleet->guard_ns, 1000 * REDLOCK__MS));
+    bool by_uptime = fleet->all_seen && !member->succeeded;
 
-    if (now_ns >= end_ns)
+    if (member->proven_ns >= end_ns)
         return stand(REDLOCK__COUNTS, true, now_ns, "watched for longer than any lease lasts");
-    if (!member->succeeded && now_ns >= uptime_end_ns)
+    if (by_uptime && now_ns >= uptime_end_ns)
         return stand(REDLOCK__UNCONFIRMED, true, now_ns,
                      "unconfirmed: up for long enough, as it says itself; see 'redlock init'");
-    if (!member->succeeded)
+    end_ns = redlock__max(end_ns, redlock__add(now_ns, 1));
+    if (by_uptime)
         end_ns = redlock__min(end_ns, uptime_end_ns);
     return stand(REDLOCK__GUARD, false, end_ns,
                  "started %" PRId64 " s ago, counts in %" PRId64
@@ -311,8 +313,10 @@ bool redlock__member_on_probation(const struct redlock__member *member,
 {
     struct redlock__standing standing;
 
-    return fleet->marked && fleet->guard_ns > 0 && !member->waived && !names_this_run(member) &&
-           !stand_apart(member, fleet, now_ns, &standing);
+    if (fleet->guard_ns == 0 || member->waived || names_this_run(member) ||
+        stand_apart(member, fleet, now_ns, &standing))
+        return false;
+    return fleet->marked || redlock__member_standing(member, fleet, now_ns).kind == REDLOCK__GUARD;
 }
 
 bool redlock__member_wants_mark(const struct redlock__member *member,

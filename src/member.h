@@ -6,7 +6,8 @@
  *   marker     names this very run: it has not restarted since
  *   durable    kept its data: the marker says so, the settings still do, and no replica was seen
  *   watched    by this client, or as the primary's own key says, for a whole guard
- *   uptime     of a fleet without markers: says so itself, unconfirmed
+ *   uptime     of a fleet without markers: says so itself, unconfirmed. Only when all members are
+ *              connected: those that can't be reached may be the marked ones
  * Evidence that breaks (the key is gone or another, as after FLUSHALL) begins anew.
  *
  * Standing is computed from the evidence and the time, never stored.
@@ -32,6 +33,7 @@ struct redlock__fleet {
      */
     bool marked;
     struct redlock__marker marker;
+    bool all_seen; /* every member is connected: if none is marked, the fleet isn't */
     uint32_t quorum;
     int64_t max_ttl_ms, guard_ns;
 };

@@ -214,15 +214,18 @@ static void note_standing(struct redlock__engine *engine, uint32_t i,
                             engine->members[i].address, is->text);
 }
 
-/* Standings that change by time alone. Probation ends with an answer. */
+/* A standing that changes by time alone. Probation ends with an answer: there will be one a second,
+ * and time alone may only bring nearer what that finds. */
 static void note_time(struct redlock__engine *engine, const struct redlock__standing *standing,
                       int64_t now_ns)
 {
-    bool by_itself = standing->kind == REDLOCK__STEPPED ||
-                     (standing->kind == REDLOCK__GUARD && !engine->fleet.marked);
+    int64_t then_ns = standing->counts_at_ns;
 
-    if (by_itself && standing->counts_at_ns > now_ns)
-        engine->standing_ns = redlock__min(engine->standing_ns, standing->counts_at_ns);
+    if (standing->kind == REDLOCK__GUARD)
+        then_ns = redlock__max(then_ns, redlock__add(now_ns, PERIOD_MS * REDLOCK__MS));
+    if ((standing->kind == REDLOCK__STEPPED || standing->kind == REDLOCK__GUARD) &&
+        then_ns > now_ns)
+        engine->standing_ns = redlock__min(engine->standing_ns, then_ns);
 }
 
 static void wake_waiting(struct redlock__engine *engine)

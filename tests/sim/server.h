@@ -78,9 +78,9 @@ struct sim_server {
     const char *password;            /* NULL: none */
     const char *error[SIM_COMMANDS]; /* "-MISCONF ..." without the dash; NULL: none */
     uint64_t count[SIM_COMMANDS];    /* executed, refused ones included */
-    uint64_t commands; /* but those that ask who it is and what its clock shows */
-    int64_t last_extend; /* what it said to the newest one */
-    const char *foul;    /* a command no client of ours may send; NULL: none */
+    uint64_t commands;               /* but those that ask who it is and what its clock shows */
+    int64_t last_extend;             /* what it said to the newest one */
+    const char *foul;                /* a command no client of ours may send; NULL: none */
     size_t entry_count;
     struct sim_entry entries[SIM_MAX_ENTRIES];
 };

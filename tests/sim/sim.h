@@ -290,6 +290,8 @@ void sim_thaw_client(struct sim *sim, uint32_t client);
 void sim_kill_client(struct sim *sim, uint32_t client);
 /* As redlock_client_free(): flushes at most a node timeout, then closes in order. */
 void sim_close_client(struct sim *sim, uint32_t client);
+/* A new process with a new engine; what ran there before is killed. */
+void sim_start_client(struct sim *sim, uint32_t client);
 void sim_drive(struct sim *sim, uint32_t client);
 
 void sim_freeze_server(struct sim *sim, uint32_t node);
