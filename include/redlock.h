@@ -387,9 +387,10 @@ REDLOCK_API int redlock_release(redlock_lock *lock);
 /*
  * Hands the lock on: stops renewing, writes the token text, frees the handle and
  * leaves the keys to their ttl. The text (value:set) holds the stored value and
- * the counted set; whoever has it can extend and release the lock.
+ * the counted set; whoever has it can extend and release the lock. Where an extend sent before may
+ * still arrive at some primaries, it names them too: they are not extended to more than that.
  * token_size must be at least REDLOCK_TOKEN_LEN. On an error the handle lives on.
- * Threads: as redlock_release. Blocks: only for a renewal under way, at most a node
+ * Threads: as redlock_release. Blocks: only for a renewal or an extend under way, at most a node
  * timeout.
  * Returns 0; EXPIRED or LOST if nothing is left to hand on; errors ARGUMENT,
  * STATE, FORKED.

@@ -265,7 +265,7 @@ bool redlock__engine_detach(struct redlock__engine *engine, struct redlock__leas
 {
     redlock__engine_handle_deadline(engine, now_ns);
     redlock__lease_stop_renewing(lease);
-    return lease->state != REDLOCK__LEASE_RENEWING;
+    return !redlock__engine_handing_on(lease);
 }
 
 /* Out of the engine's list, and out of the work and event lists, which are short. */

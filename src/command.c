@@ -166,6 +166,42 @@ struct redlock__bytes redlock__encode_release(const void *key, size_t key_len, c
     return encode(&args);
 }
 
+struct redlock__bytes redlock__encode_extend_native(const void *key, size_t key_len,
+                                                    const char *token, int64_t ttl_ms)
+{
+    struct args args = {0};
+    char ttl[NUMBER_LEN];
+    snprintf(ttl, sizeof(ttl), "%" PRId64, ttl_ms);
+    add(&args, "SET");
+    add_bytes(&args, key, key_len);
+    add(&args, token);
+    add(&args, "IFEQ");
+    add(&args, token);
+    add(&args, "GET");
+    add(&args, "PX");
+    add(&args, ttl);
+    return encode(&args);
+}
+
+struct redlock__bytes redlock__encode_delifeq(const void *key, size_t key_len, const char *token)
+{
+    struct args args = {0};
+    add(&args, "DELIFEQ");
+    add_bytes(&args, key, key_len);
+    add(&args, token);
+    return encode(&args);
+}
+
+struct redlock__bytes redlock__encode_delex(const void *key, size_t key_len, const char *token)
+{
+    struct args args = {0};
+    add(&args, "DELEX");
+    add_bytes(&args, key, key_len);
+    add(&args, "IFEQ");
+    add(&args, token);
+    return encode(&args);
+}
+
 struct redlock__bytes redlock__encode_pttl(const void *key, size_t key_len)
 {
     struct args args = {0};
@@ -273,6 +309,12 @@ static const struct rule {
     {REDLOCK__CMD_HINT, REDIS_REPLY_INTEGER, MATCH_TYPE, 0, REDLOCK_VOTE_FOREIGN},
     {REDLOCK__CMD_GET, REDIS_REPLY_NIL, MATCH_TYPE, 0, REDLOCK_VOTE_FREE},
     {REDLOCK__CMD_GET, REDIS_REPLY_STRING, MATCH_TYPE, 0, REDLOCK_VOTE_FOREIGN},
+    {REDLOCK__CMD_EXTEND_NATIVE, REDIS_REPLY_NIL, MATCH_TYPE, 0, REDLOCK_VOTE_FREE},
+    {REDLOCK__CMD_EXTEND_NATIVE, REDIS_REPLY_STRING, MATCH_TYPE, 0, REDLOCK_VOTE_FOREIGN},
+    {REDLOCK__CMD_RELEASE_NATIVE, REDIS_REPLY_INTEGER, MATCH_INTEGER, 1, REDLOCK_VOTE_OURS},
+    {REDLOCK__CMD_RELEASE_NATIVE, REDIS_REPLY_INTEGER, MATCH_INTEGER, 0, REDLOCK_VOTE_FREE},
+    {REDLOCK__CMD_OWNER, REDIS_REPLY_NIL, MATCH_TYPE, 0, REDLOCK_VOTE_FREE},
+    {REDLOCK__CMD_OWNER, REDIS_REPLY_STRING, MATCH_TYPE, 0, REDLOCK_VOTE_FOREIGN},
 };
 
 void redlock__printable(char *to, size_t size, const char *from, size_t len)
@@ -301,6 +343,16 @@ void redlock__conceal(char *text, size_t size, const char *secret)
             return;
         }
     }
+}
+
+bool redlock__is_refusal(const char *text)
+{
+    static const char *const words[] = {"ERR unknown command", "ERR syntax error",
+                                        "ERR The user executing the script"};
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+        if (strncmp(text, words[i], strlen(words[i])) == 0)
+            return true;
+    return strncmp(text, "NOPERM", 6) == 0 && strstr(text, " to run the ") != NULL;
 }
 
 static bool starts_with(const struct redisReply *reply, const char *prefix)
@@ -404,6 +456,7 @@ void redlock__decode(enum redlock__command command, const struct redisReply *rep
         describe_error(answer, reply);
     else if (command == REDLOCK__CMD_PTTL || command == REDLOCK__CMD_HINT)
         answer->value = reply->integer;
-    else if (command == REDLOCK__CMD_GET)
+    else if (command == REDLOCK__CMD_GET || command == REDLOCK__CMD_OWNER ||
+             command == REDLOCK__CMD_EXTEND_NATIVE)
         copy_text(answer, reply);
 }

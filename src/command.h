@@ -7,6 +7,7 @@
 #ifndef REDLOCK__COMMAND_H
 #define REDLOCK__COMMAND_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -24,6 +25,10 @@ enum redlock__command {
     REDLOCK__CMD_PTTL,    /* how long a key still lives */
     REDLOCK__CMD_HINT,    /* the same PTTL, asked by a waiter (see lease.h) */
     REDLOCK__CMD_GET,     /* who owns it */
+    /* the same without a script, where the server can (native.c) */
+    REDLOCK__CMD_EXTEND_NATIVE,  /* SET key token IFEQ token GET PX ttl: the time as it is told */
+    REDLOCK__CMD_RELEASE_NATIVE, /* DELIFEQ key token, or DELEX key IFEQ token */
+    REDLOCK__CMD_OWNER,          /* GET, after one of those that removed nothing */
     /* facts (facts.h), in the greeting and in samples */
     REDLOCK__CMD_INFO_SERVER,
     REDLOCK__CMD_INFO_REPLICATION,
@@ -48,6 +53,10 @@ struct redlock__bytes redlock__encode_set(const void *key, size_t key_len, const
 struct redlock__bytes redlock__encode_extend(const void *key, size_t key_len, const char *token,
                                              int64_t ttl_ms);
 struct redlock__bytes redlock__encode_release(const void *key, size_t key_len, const char *token);
+struct redlock__bytes redlock__encode_extend_native(const void *key, size_t key_len,
+                                                    const char *token, int64_t ttl_ms);
+struct redlock__bytes redlock__encode_delifeq(const void *key, size_t key_len, const char *token);
+struct redlock__bytes redlock__encode_delex(const void *key, size_t key_len, const char *token);
 struct redlock__bytes redlock__encode_pttl(const void *key, size_t key_len);
 struct redlock__bytes redlock__encode_get(const void *key, size_t key_len);
 /* INFO_SERVER, INFO_REPLICATION, SETTINGS, MARKER, TIME. */
@@ -80,6 +89,9 @@ struct redlock__answer {
  * EXTEND, RELEASE: 1 ours; 0 free; -1 foreign.
  * PTTL, HINT: -2 free; else foreign, value set.
  * GET:     nil free; else foreign, text set.
+ * EXTEND_NATIVE: nil free; a value foreign, text set: the key's owner before, which may be us.
+ * RELEASE_NATIVE: 1 ours; 0 free, which may also be foreign.
+ * OWNER:   as GET.
  * greeting: +OK ours (SETNAME and all that ask for facts: any reply is ours but an error that says
  *          no other command will be served: NOAUTH, LOADING, DENIED, max number of clients).
  * Everything else, every error reply and every reply of a wrong type: ERROR with
@@ -87,6 +99,10 @@ struct redlock__answer {
  */
 void redlock__decode(enum redlock__command command, const struct redisReply *reply,
                      struct redlock__answer *answer);
+
+/* An error's text that says: this command is not for you, or not known here. Not one about the key
+ * it was for. */
+bool redlock__is_refusal(const char *text);
 
 /* Copies at most size - 1 bytes, replacing those that are not printable ASCII by
  * '?'. Always terminates. */

@@ -135,7 +135,7 @@ static bool call_is_over(const struct redlock__call *call)
     if (call->lease == NULL)
         return call->inspection->started && call->inspection->owed == 0;
     if (call->detaching)
-        return call->lease->state != REDLOCK__LEASE_RENEWING;
+        return !redlock__engine_handing_on(call->lease);
     return call->lease->op == REDLOCK__OP_NONE;
 }
 

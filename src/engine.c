@@ -226,7 +226,7 @@ static bool pump(struct redlock__engine *engine, uint32_t i, int64_t now_ns)
             redlock__watch_news(engine, i, &event, now_ns);
         else if (event.tag.command == REDLOCK__CMD_GET || event.tag.command == REDLOCK__CMD_PTTL)
             deliver_inspection(engine, i, &event, now_ns);
-        else
+        else if (!redlock__native_news(engine, i, &event, now_ns))
             deliver(engine, i, &event, now_ns);
     }
     if (redlock__node_phase(engine->nodes[i]) != engine->phases[i]) {

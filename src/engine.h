@@ -93,9 +93,15 @@ int redlock__engine_release(struct redlock__engine *engine, struct redlock__leas
  * an acquire or a release. */
 void redlock__engine_stop(struct redlock__engine *engine, struct redlock__lease *lease, int reason,
                           int64_t now_ns);
-/* Stops renewal. True once no renewal is under way; the keys may then be left. */
+/* Stops renewal. True once none is under way (redlock__engine_handing_on()); the keys may then be
+ * left. */
 bool redlock__engine_detach(struct redlock__engine *engine, struct redlock__lease *lease,
                             int64_t now_ns);
+/* Its renewal is under way, or a native extend that others had better not overtake. */
+bool redlock__engine_handing_on(const struct redlock__lease *lease);
+/* Its token is given to others. They must not extend it to more than *cut_ms on these primaries. */
+uint32_t redlock__engine_share(const struct redlock__engine *engine,
+                               const struct redlock__lease *lease, int64_t *cut_ms);
 /* The handle is going away. leave_keys: after detach, or at client_free; else
  * whatever is left is removed. */
 void redlock__engine_forget(struct redlock__engine *engine, struct redlock__lease *lease,

@@ -126,6 +126,18 @@ bool redlock__watch_mark(struct redlock__engine *engine, uint32_t i,
 
 void redlock__init_news(struct redlock__engine *engine, int64_t now_ns);
 
+/* ---- native.c ---- */
+
+/* Sends EXTEND or RELEASE to every node in `nodes`, to each as it suits that server; returns those
+ * that took it. */
+uint32_t redlock__native_send(struct redlock__engine *engine, struct redlock__grant *grant,
+                              enum redlock__command command, uint32_t round_no, uint32_t nodes,
+                              int64_t ttl_ms, int64_t now_ns);
+/* News of a grant's request, made into news of a plain EXTEND or RELEASE. True: it is none yet, the
+ * node was asked once more. */
+bool redlock__native_news(struct redlock__engine *engine, uint32_t node,
+                          struct redlock__node_event *event, int64_t now_ns);
+
 /* ---- serve.c ---- */
 
 /* A grant with a new token, or with `value` if that isn't NULL. */

@@ -34,6 +34,9 @@ enum redlock__fact redlock__fact_of(enum redlock__command command)
     case REDLOCK__CMD_PTTL:
     case REDLOCK__CMD_HINT:
     case REDLOCK__CMD_GET:
+    case REDLOCK__CMD_EXTEND_NATIVE:
+    case REDLOCK__CMD_RELEASE_NATIVE:
+    case REDLOCK__CMD_OWNER:
         break;
     }
     return REDLOCK__FACTS;
@@ -70,6 +73,54 @@ static bool info_number(const redisReply *reply, const char *name, int64_t *numb
     return end != text && (*end == '\r' || *end == '\n' || *end == '\0');
 }
 
+/* "8.4.1" as 804; 0: there is no such line, or no such number. */
+static long info_version(const redisReply *reply, const char *name)
+{
+    const char *text = info_line(reply, name);
+    char *end;
+    long major, minor;
+
+    if (text == NULL)
+        return 0;
+    major = strtol(text, &end, 10);
+    if (end == text || *end != '.' || major < 0 || major > 1000)
+        return 0;
+    text = end + 1;
+    minor = strtol(text, &end, 10);
+    return end == text || minor < 0 || minor > 99 ? 0 : 100 * major + minor;
+}
+
+/* A line "product_version:" of a product that is neither: it speaks of a Redis it is not. */
+static bool is_another_product(const redisReply *reply)
+{
+    static const char ending[] = "_version";
+
+    for (const char *line = reply->str; line != NULL; line = strchr(line, '\n')) {
+        size_t len = strcspn(line += *line == '\n', ":\r\n");
+        size_t least = sizeof ending - 1;
+
+        if (line[len] == ':' && len > least && strncmp(line + len - least, ending, least) == 0 &&
+            strncmp(line, "redis_", 6) != 0 && strncmp(line, "gcc_", 4) != 0)
+            return true;
+    }
+    return false;
+}
+
+/* Valkey tells both versions, and means its own by its own. */
+static uint32_t native_commands(const redisReply *reply)
+{
+    long valkey = info_version(reply, "valkey_version");
+    long redis = info_version(reply, "redis_version");
+
+    if (info_line(reply, "valkey_version") != NULL)
+        return (valkey >= 801 ? REDLOCK__CAN_SET_IFEQ : 0u) |
+               (valkey >= 900 ? REDLOCK__CAN_DELIFEQ : 0u) |
+               (valkey >= 902 ? REDLOCK__CAN_DELEX : 0u);
+    if (redis < 804 || is_another_product(reply))
+        return 0;
+    return REDLOCK__CAN_SET_IFEQ | REDLOCK__CAN_DELEX;
+}
+
 static bool take_server(struct redlock__facts *facts, const redisReply *reply, int64_t read_ns)
 {
     const char *run_id = is_string(reply) ? info_line(reply, "run_id") : NULL;
@@ -80,6 +131,7 @@ static bool take_server(struct redlock__facts *facts, const redisReply *reply, i
         return false;
     if (facts->uptime_s < 0) /* its clock was set back since it started */
         facts->uptime_s = 0;
+    facts->native = native_commands(reply);
     memcpy(facts->run_id, run_id, len);
     facts->run_id[len] = '\0';
     facts->uptime_read_ns = read_ns;
@@ -188,13 +240,33 @@ static bool take(struct redlock__facts *facts, enum redlock__fact fact, const re
     return false;
 }
 
+static void note_refusal(struct redlock__facts *facts, enum redlock__command command,
+                         const redisReply *reply)
+{
+    char text[REDLOCK_TEXT_LEN];
+
+    if (reply->type != REDIS_REPLY_ERROR || reply->str == NULL)
+        return;
+    redlock__printable(text, sizeof text, reply->str, reply->len);
+    if (!redlock__is_refusal(text))
+        return;
+    if (command == REDLOCK__CMD_EXTEND || command == REDLOCK__CMD_RELEASE)
+        facts->refused |= REDLOCK__CAN_EVAL;
+    else if (command == REDLOCK__CMD_EXTEND_NATIVE)
+        facts->refused |= REDLOCK__CAN_SET_IFEQ;
+    else if (command == REDLOCK__CMD_RELEASE_NATIVE)
+        facts->refused |= REDLOCK__CAN_DELIFEQ | REDLOCK__CAN_DELEX;
+}
+
 void redlock__facts_take(struct redlock__facts *facts, enum redlock__command command,
                          const struct redisReply *reply, int64_t asked_ns, int64_t read_ns)
 {
     enum redlock__fact fact = redlock__fact_of(command);
 
-    if (fact == REDLOCK__FACTS)
+    if (fact == REDLOCK__FACTS) {
+        note_refusal(facts, command, reply);
         return;
+    }
     if (command == REDLOCK__CMD_MARK && reply->type == REDIS_REPLY_ERROR) {
         facts->mark_refused = true; /* the marker is what it was */
         return;

@@ -25,10 +25,20 @@ enum redlock__fact {
     REDLOCK__FACTS
 };
 
+/* What compares and acts without a script; and, to be refused like them, the scripts. */
+enum {
+    REDLOCK__CAN_SET_IFEQ = 1, /* SET with IFEQ and GET */
+    REDLOCK__CAN_DELIFEQ = 2,
+    REDLOCK__CAN_DELEX = 4,
+    REDLOCK__CAN_EVAL = 8
+};
+
 struct redlock__facts {
     bool given[REDLOCK__FACTS];
     char refusal[REDLOCK__FACTS][REDLOCK_TEXT_LEN]; /* "": given, or not asked yet */
 
+    uint32_t native;  /* REDLOCK__CAN_*: what a server of its version has */
+    uint32_t refused; /* of that, what it refused on this connection; EVAL as well */
     char run_id[REDLOCK_RUN_ID_LEN];
     int64_t uptime_s, uptime_read_ns;
     bool replica;
@@ -45,7 +55,8 @@ struct redlock__facts {
 /* The kind of fact a command asks for; REDLOCK__FACTS: none. */
 enum redlock__fact redlock__fact_of(enum redlock__command command);
 
-/* Takes in the reply to a command that asks for a fact. asked_ns: before it was queued. */
+/* Takes in the reply to a command that asks for a fact, and what any reply shows about commands
+ * this primary refuses. asked_ns: before it was queued. */
 void redlock__facts_take(struct redlock__facts *facts, enum redlock__command command,
                          const struct redisReply *reply, int64_t asked_ns, int64_t read_ns);
 

@@ -12,19 +12,32 @@ static uint32_t bit_of(uint32_t node)
     return UINT32_C(1) << node;
 }
 
+/* What was the longest so far, and may still arrive, would cut a longer one. */
+static void reach(struct redlock__grant *grant, int64_t ttl_ms)
+{
+    if (ttl_ms <= grant->ttl_ms)
+        return;
+    if (grant->late != 0 && (grant->cut == 0 || grant->ttl_ms < grant->cut_ms))
+        grant->cut_ms = grant->ttl_ms;
+    grant->cut |= grant->late;
+    grant->late = 0;
+    grant->ttl_ms = ttl_ms;
+}
+
 void redlock__grant_set(struct redlock__grant *grant, uint32_t nodes, int64_t ttl_ms,
                         int64_t now_ns)
 {
     grant->written |= nodes;
     grant->unanswered |= nodes;
-    grant->ttl_ms = redlock__max(grant->ttl_ms, ttl_ms);
+    reach(grant, ttl_ms);
     grant->last_write_ns = now_ns;
 }
 
 void redlock__grant_extended(struct redlock__grant *grant, int64_t ttl_ms, int64_t now_ns)
 {
-    grant->ttl_ms = redlock__max(grant->ttl_ms, ttl_ms);
+    reach(grant, ttl_ms);
     grant->last_write_ns = now_ns;
+    grant->extended = true;
 }
 
 void redlock__grant_set_answer(struct redlock__grant *grant, uint32_t node, redlock_vote vote)
@@ -53,6 +66,62 @@ void redlock__grant_extend_answer(struct redlock__grant *grant, uint32_t node, r
     case REDLOCK_VOTE_BARRED:
         break;
     }
+}
+
+/* ---- native extends ----------------------------------------------------- */
+
+void redlock__grant_asked(struct redlock__grant *grant, uint32_t node, uint32_t round_no,
+                          int64_t ttl_ms, int64_t now_ns)
+{
+    redlock__grant_extended(grant, ttl_ms, now_ns);
+    if (grant->asked == 0 || ttl_ms < grant->asked_ms)
+        grant->asked_ms = ttl_ms;
+    grant->asked |= bit_of(node);
+    grant->asked_round = round_no;
+}
+
+/* A primary answers in order: the newest answer is the last one owed. */
+void redlock__grant_told(struct redlock__grant *grant, uint32_t node, uint32_t round_no)
+{
+    if (round_no == grant->asked_round)
+        grant->asked &= ~bit_of(node);
+}
+
+void redlock__grant_left(struct redlock__grant *grant, uint32_t node, int64_t ttl_ms)
+{
+    if (ttl_ms >= grant->ttl_ms) {
+        grant->late |= bit_of(node);
+        return;
+    }
+    if (grant->cut == 0 || ttl_ms < grant->cut_ms)
+        grant->cut_ms = ttl_ms;
+    grant->cut |= bit_of(node);
+}
+
+uint32_t redlock__grant_cut(const struct redlock__grant *grant, int64_t ttl_ms)
+{
+    uint32_t nodes = ttl_ms > grant->ttl_ms ? grant->late : 0;
+
+    return nodes | (ttl_ms > grant->cut_ms ? grant->cut : 0);
+}
+
+uint32_t redlock__grant_share(struct redlock__grant *grant, int64_t *cut_ms)
+{
+    uint32_t nodes = grant->asked | grant->late | grant->cut;
+
+    grant->shared = true;
+    *cut_ms = grant->ttl_ms;
+    if (grant->asked != 0)
+        *cut_ms = redlock__min(*cut_ms, grant->asked_ms);
+    if (grant->cut != 0)
+        *cut_ms = redlock__min(*cut_ms, grant->cut_ms);
+    return nodes;
+}
+
+void redlock__grant_warn(struct redlock__grant *grant, uint32_t nodes, int64_t cut_ms)
+{
+    grant->cut = nodes;
+    grant->cut_ms = cut_ms;
 }
 
 void redlock__grant_forgotten(struct redlock__grant *grant, uint32_t node)

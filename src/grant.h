@@ -12,6 +12,11 @@
  * been confirmed; `in_flight` one is on its way; `moved` the connection
  * the SET went out on is gone, so a removal might overtake it (a proxy in between):
  * it is sent once more, a node timeout after it was answered.
+ *
+ * A native extend sets the time whatever it is (native.c), so one left behind by a dead connection
+ * may cut what a later one promised. `late`: one for ttl_ms may still arrive; `cut`: one for less,
+ * cut_ms at the least. `asked` one is unanswered, on a connection that lives: it can't be
+ * overtaken.
  */
 #ifndef REDLOCK__GRANT_H
 #define REDLOCK__GRANT_H
@@ -35,6 +40,12 @@ struct redlock__grant {
     uint32_t requests;            /* on their way, carrying this grant */
     uint32_t written, unanswered, known;
     uint32_t owed, in_flight, moved, again, repeated;
+    uint32_t asked, late, cut;
+    uint32_t asked_round; /* of the newest native extend */
+    int64_t asked_ms;     /* the least of those in `asked` */
+    int64_t cut_ms;
+    bool extended; /* or it was tried */
+    bool shared;   /* other processes may have the token, and extend */
     bool abandoned;
     int64_t again_ns; /* when `again` is to be sent */
     int64_t ttl_ms;   /* the longest asked for */
@@ -51,6 +62,20 @@ void redlock__grant_extended(struct redlock__grant *grant, int64_t ttl_ms, int64
 /* Answers to SET and EXTEND. */
 void redlock__grant_set_answer(struct redlock__grant *grant, uint32_t node, redlock_vote vote);
 void redlock__grant_extend_answer(struct redlock__grant *grant, uint32_t node, redlock_vote vote);
+
+/* A native extend for ttl_ms went out; was answered; was left behind by its connection. */
+void redlock__grant_asked(struct redlock__grant *grant, uint32_t node, uint32_t round_no,
+                          int64_t ttl_ms, int64_t now_ns);
+void redlock__grant_told(struct redlock__grant *grant, uint32_t node, uint32_t round_no);
+void redlock__grant_left(struct redlock__grant *grant, uint32_t node, int64_t ttl_ms);
+
+/* Where an extend to ttl_ms could be cut: it must not be sent there. */
+uint32_t redlock__grant_cut(const struct redlock__grant *grant, int64_t ttl_ms);
+/* The token is given to others: what they have to know is the primaries where an extend to more
+ * than *cut_ms could be cut. */
+uint32_t redlock__grant_share(struct redlock__grant *grant, int64_t *cut_ms);
+/* That, on the other side. */
+void redlock__grant_warn(struct redlock__grant *grant, uint32_t nodes, int64_t cut_ms);
 
 /* The primary lost its keys, or is another one now. */
 void redlock__grant_forgotten(struct redlock__grant *grant, uint32_t node);

@@ -216,7 +216,8 @@ int redlock_adopt(redlock_client *client, const void *key, size_t key_len, const
 {
     char name[REDLOCK_MAX_KEY_LEN], value[REDLOCK__TOKEN_VALUE_LEN + 1];
     size_t name_len;
-    uint32_t counted;
+    uint32_t counted, cut = 0;
+    int64_t cut_ms = 0;
     redlock_lock *made;
     int cancel_state, rc;
 
@@ -227,12 +228,15 @@ int redlock_adopt(redlock_client *client, const void *key, size_t key_len, const
         return rc;
     rc = redlock__token_parse(client->settings, token, value, &counted);
     if (rc == 0) {
+        cut = redlock__token_warning(token, &cut_ms);
         struct redlock__lease_config config = lease_config(made);
         cancel_state = redlock__enter(client);
         rc = redlock__engine_adopt(client->engine, name, name_len, value, counted, &config,
                                    redlock__clock_ns(), &made->lease);
-        if (rc == 0)
+        if (rc == 0) {
             made->lease->user = made;
+            redlock__grant_warn(made->lease->grant, cut, cut_ms);
+        }
         redlock__leave(client, cancel_state);
     }
     if (rc != 0)
@@ -360,6 +364,17 @@ static int check_handover(const redlock_lock *lock)
     return 0;
 }
 
+static void write_token(const redlock_client *client, const struct redlock__lease *lease,
+                        char *token)
+{
+    int64_t cut_ms;
+    uint32_t cut = redlock__engine_share(client->engine, lease, &cut_ms);
+
+    redlock__token_format(client->settings, lease->grant->token, lease->counted, token);
+    if (cut != 0)
+        redlock__token_warn(token, cut, cut_ms);
+}
+
 static int detach_locked(redlock_lock *lock, char *token)
 {
     redlock_client *client = lock->client;
@@ -376,7 +391,7 @@ static int detach_locked(redlock_lock *lock, char *token)
         if (rc != 0)
             return rc;
     }
-    redlock__token_format(client->settings, lock->lease->grant->token, lock->lease->counted, token);
+    write_token(client, lock->lease, token);
     forget_locked(lock, true);
     silence_locked(lock);
     return 0;
@@ -470,7 +485,7 @@ int redlock_token(const redlock_lock *lock, char *token, size_t token_size)
     if (lease == NULL)
         return rc;
     if (lease->grant != NULL && lease->counted != 0) {
-        redlock__token_format(lock->client->settings, lease->grant->token, lease->counted, token);
+        write_token(lock->client, lease, token);
         rc = 0;
     }
     (void)pthread_mutex_unlock(&lock->client->mutex);

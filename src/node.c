@@ -172,7 +172,8 @@ static bool drop_requests(struct redlock__node *node)
     for (uint32_t i = node->dropped; i < node->ring.count; i++) {
         struct redlock__pending *e = redlock__ring_at(&node->ring, i);
         e->written = node->sent > e->begin;
-        if (e->written && e->tag.command == REDLOCK__CMD_SET)
+        if (e->written &&
+            (e->tag.command == REDLOCK__CMD_SET || e->tag.command == REDLOCK__CMD_EXTEND_NATIVE))
             set_in_flight = true;
     }
     node->dropped = node->ring.count;

@@ -4,6 +4,7 @@
  */
 #include "options.h"
 
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -376,12 +377,46 @@ static bool parse_hex(const char *text, const char *end, size_t least, uint32_t 
     return true;
 }
 
+void redlock__token_warn(char text[REDLOCK_TOKEN_LEN], uint32_t cut, int64_t cut_ms)
+{
+    size_t used = strlen(text);
+
+    (void)snprintf(text + used, REDLOCK_TOKEN_LEN - used, "-%x-%" PRIx64, (unsigned)cut,
+                   (uint64_t)cut_ms);
+}
+
+/* Behind the list: nothing, or "-cut-ms", the time in up to ten digits. */
+static const char *find_warning(const char *text)
+{
+    const char *dash = strchr(text, '-');
+
+    return dash == NULL ? NULL : strchr(dash + 1, '-');
+}
+
+uint32_t redlock__token_warning(const char *text, int64_t *cut_ms)
+{
+    const char *at = find_warning(text), *dash;
+    uint32_t cut;
+
+    dash = at == NULL ? NULL : strchr(at + 1, '-');
+    if (dash == NULL || !parse_hex(at + 1, dash, 1, &cut))
+        return 0;
+    *cut_ms = 0;
+    for (at = dash + 1; *at != '\0'; at++) {
+        if (hex_value(*at) < 0 || at - dash > 10)
+            return 0;
+        *cut_ms = *cut_ms * 16 + hex_value(*at);
+    }
+    return *cut_ms > 0 && *cut_ms <= REDLOCK_MAX_TTL_MS ? cut : 0;
+}
+
 int redlock__token_parse(const struct redlock__settings *settings, const char *text,
                          char value[REDLOCK__TOKEN_VALUE_LEN + 1], uint32_t *counted)
 {
     const char *set = text + REDLOCK__TOKEN_VALUE_LEN + 1;
-    uint32_t mask, list;
-    const char *dash;
+    uint32_t mask, list, cut = 0;
+    const char *dash, *warning;
+    int64_t cut_ms;
 
     for (size_t i = 0; i < REDLOCK__TOKEN_VALUE_LEN; i++)
         if (hex_value(text[i]) < 0)
@@ -389,12 +424,15 @@ int redlock__token_parse(const struct redlock__settings *settings, const char *t
     if (text[REDLOCK__TOKEN_VALUE_LEN] != ':')
         return REDLOCK_ERR_TOKEN;
     dash = strchr(set, '-');
+    warning = find_warning(set);
     if (dash == NULL || !parse_hex(set, dash, 1, &mask) ||
-        !parse_hex(dash + 1, dash + 1 + strlen(dash + 1), 8, &list))
+        !parse_hex(dash + 1, warning != NULL ? warning : dash + 1 + strlen(dash + 1), 8, &list))
+        return REDLOCK_ERR_TOKEN;
+    if (warning != NULL && (cut = redlock__token_warning(text, &cut_ms)) == 0)
         return REDLOCK_ERR_TOKEN;
     if (list != settings->fingerprint)
         return REDLOCK_ERR_MEMBERS;
-    if (mask == 0 || mask >> settings->n != 0)
+    if (mask == 0 || (mask | cut) >> settings->n != 0)
         return REDLOCK_ERR_TOKEN;
     memcpy(value, text, REDLOCK__TOKEN_VALUE_LEN);
     value[REDLOCK__TOKEN_VALUE_LEN] = '\0';

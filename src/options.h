@@ -67,6 +67,10 @@ int redlock__full_key(const struct redlock__settings *settings, const void *key,
  * fingerprint of the list, in hexadecimal. */
 void redlock__token_format(const struct redlock__settings *settings, const char *value,
                            uint32_t counted, char text[REDLOCK_TOKEN_LEN]);
+/* Adds to it where, and for how much, an extend could be cut by an earlier one: "-cut-ms". */
+void redlock__token_warn(char text[REDLOCK_TOKEN_LEN], uint32_t cut, int64_t cut_ms);
+/* What was added; 0 primaries: nothing, or not readable. */
+uint32_t redlock__token_warning(const char *text, int64_t *cut_ms);
 /* 0; ERR_TOKEN; ERR_MEMBERS where it was made with another list, or in another order. */
 int redlock__token_parse(const struct redlock__settings *settings, const char *text,
                          char value[REDLOCK__TOKEN_VALUE_LEN + 1], uint32_t *counted);

@@ -19,6 +19,7 @@ struct redlock__tag {
     void *owner;
     enum redlock__command command;
     uint32_t round;
+    int64_t ttl_ms; /* of an extend: what it asks for */
 };
 
 struct redlock__pending {

@@ -75,17 +75,18 @@ static struct redlock__bytes encode(const struct redlock__grant *grant,
     switch (command) {
     case REDLOCK__CMD_SET:
         return redlock__encode_set(name->key, name->len, grant->token, ttl_ms);
-    case REDLOCK__CMD_EXTEND:
-        return redlock__encode_extend(name->key, name->len, grant->token, ttl_ms);
-    case REDLOCK__CMD_RELEASE:
-        return redlock__encode_release(name->key, name->len, grant->token);
     case REDLOCK__CMD_HINT:
         return redlock__encode_pttl(name->key, name->len);
     case REDLOCK__CMD_AUTH:
     case REDLOCK__CMD_SELECT:
     case REDLOCK__CMD_SETNAME:
+    case REDLOCK__CMD_EXTEND: /* native.c's, as RELEASE */
+    case REDLOCK__CMD_RELEASE:
     case REDLOCK__CMD_PTTL:
     case REDLOCK__CMD_GET:
+    case REDLOCK__CMD_EXTEND_NATIVE:
+    case REDLOCK__CMD_RELEASE_NATIVE:
+    case REDLOCK__CMD_OWNER:
     case REDLOCK__CMD_INFO_SERVER:
     case REDLOCK__CMD_INFO_REPLICATION:
     case REDLOCK__CMD_SETTINGS:
@@ -107,6 +108,8 @@ static uint32_t send_grant(struct redlock__engine *engine, struct redlock__grant
     struct redlock__bytes bytes = {0};
     uint32_t sent = 0;
 
+    if (command == REDLOCK__CMD_EXTEND || command == REDLOCK__CMD_RELEASE)
+        return redlock__native_send(engine, grant, command, round_no, nodes, ttl_ms, now_ns);
     if (nodes != 0)
         bytes = encode(grant, command, ttl_ms);
     for (uint32_t i = 0; i < engine->n && bytes.data != NULL; i++) {
@@ -118,8 +121,6 @@ static uint32_t send_grant(struct redlock__engine *engine, struct redlock__grant
         sent |= UINT32_C(1) << i;
         grant->requests++;
         engine->stats.requests++;
-        if (command == REDLOCK__CMD_RELEASE)
-            redlock__grant_removing(grant, i);
     }
     redlock__bytes_free(&bytes);
     return sent;
@@ -214,13 +215,18 @@ static void report_unsent(struct redlock__engine *engine, struct redlock__lease 
     struct redlock__lease_news news = {.command = lease->round_command,
                                        .round_no = lease->round_no,
                                        .jitter = redlock__engine_jitter(engine)};
+    uint32_t cut = 0; /* asked of the grant now: an answer may end the lease */
 
+    if (news.command == REDLOCK__CMD_EXTEND)
+        cut = redlock__grant_cut(lease->grant, lease->extend_ttl_ms);
     for (uint32_t i = 0; i < engine->n; i++) {
         if ((sent >> i & 1) != 0)
             continue;
         news.node = i;
         news.vote = unsent_vote(engine, i, news.command);
         news.text = unsent_text(engine, i, news.command, news.vote);
+        if (news.vote == REDLOCK_VOTE_NONE && (cut >> i & 1) != 0)
+            news.text = "not asked: an extend to less, sent before, may still arrive there";
         redlock__lease_answer(lease, &news, now_ns);
     }
 }
@@ -285,6 +291,7 @@ static void begin_extend(struct redlock__engine *engine, struct redlock__lease *
     lease->may_join = engine->counting;
     redlock__lease_begin_extend(lease, now_ns);
     count(engine, lease);
+    ready &= ~redlock__grant_cut(lease->grant, lease->extend_ttl_ms);
     if (redlock__count(ready & lease->counted) < engine->fleet.quorum)
         ready = 0;
     sent = send_grant(engine, lease->grant, REDLOCK__CMD_EXTEND, lease->round_no, ready,

@@ -40,6 +40,7 @@ engine        validity command round grant lease queue inspection init node engi
 engine_state  validity engine init member queue
 calls         validity engine_state
 serve         validity engine_state
+native        validity engine_state
 watch         validity engine_state
 endpoint
 options       validity endpoint

@@ -1,6 +1,7 @@
 /*
  * See server.h. Commands are looked up by their words; the two scripts are recognized
- * by their text and run as what they mean. Expired keys are dropped when something
+ * by their text and run as what they mean. To extend or release natively is the same command to
+ * tests: SIM_EXTEND, SIM_RELEASE. Expired keys are dropped when something
  * looks at them. Nothing here knows of connections or of the network.
  */
 #include "server.h"
@@ -9,102 +10,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "command.h"
-#include "marker.h"
-
-/* ---- parsing ------------------------------------------------------------ */
-
-/* "<mark>number\r\n"; returns bytes, 0: not whole, SIZE_MAX: wrong. */
-static size_t parse_number(const char *data, size_t len, char mark, size_t *number)
-{
-    size_t i = 1;
-    *number = 0;
-    if (len == 0)
-        return 0;
-    if (data[0] != mark)
-        return SIZE_MAX;
-    for (; i < len && data[i] >= '0' && data[i] <= '9' && i < 12; i++)
-        *number = *number * 10 + (size_t)(data[i] - '0');
-    if (i < len && (data[i] != '\r' || i == 1))
-        return SIZE_MAX;
-    if (i + 1 >= len)
-        return 0;
-    return data[i + 1] == '\n' ? i + 2 : SIZE_MAX;
-}
-
-size_t sim_parse(const char *data, size_t len, struct sim_args *args)
-{
-    size_t count = 0;
-    size_t at = parse_number(data, len, '*', &count);
-    if (at == 0 || at == SIZE_MAX)
-        return at;
-    if (count == 0 || count > SIM_MAX_ARGS)
-        return SIZE_MAX;
-    args->count = count;
-    for (size_t i = 0; i < count; i++) {
-        size_t size = 0;
-        size_t head = parse_number(data + at, len - at, '$', &size);
-        if (head == 0 || head == SIZE_MAX)
-            return head;
-        at += head;
-        if (len - at < size + 2)
-            return 0;
-        if (data[at + size] != '\r' || data[at + size + 1] != '\n')
-            return SIZE_MAX;
-        args->data[i] = data + at;
-        args->len[i] = size;
-        at += size + 2;
-    }
-    return at;
-}
-
-static bool word(const struct sim_args *args, size_t i, const char *text)
-{
-    return i < args->count && args->len[i] == strlen(text) &&
-           strncasecmp(args->data[i], text, args->len[i]) == 0;
-}
-
-static bool text_is(const struct sim_args *args, size_t i, const char *text)
-{
-    return i < args->count && args->len[i] == strlen(text) &&
-           memcmp(args->data[i], text, args->len[i]) == 0;
-}
-
-enum sim_command sim_classify(const struct sim_args *args)
-{
-    static const struct {
-        const char *name;
-        enum sim_command command;
-    } names[] = {
-        {"AUTH", SIM_AUTH}, {"SELECT", SIM_SELECT},     {"PING", SIM_PING},
-        {"SET", SIM_SET},   {"GET", SIM_GET},           {"PTTL", SIM_PTTL},
-        {"DEL", SIM_DEL},   {"FLUSHALL", SIM_FLUSHALL}, {"TIME", SIM_TIME},
-    };
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-        if (word(args, 0, names[i].name))
-            return names[i].command == SIM_GET && text_is(args, 1, REDLOCK__MARKER_KEY)
-                       ? SIM_MARKER
-                       : names[i].command;
-    if (word(args, 0, "CLIENT") && word(args, 1, "SETNAME") && args->count == 3)
-        return SIM_SETNAME;
-    if (word(args, 0, "INFO") && args->count == 2)
-        return word(args, 1, "server") ? SIM_INFO_SERVER : SIM_INFO_REPLICATION;
-    if (word(args, 0, "CONFIG") && word(args, 1, "GET") && args->count == 3)
-        return SIM_SETTINGS;
-    if (word(args, 0, "EVAL") && text_is(args, 1, redlock__seen_script) && args->count == 4)
-        return SIM_SEEN;
-    if (word(args, 0, "EVAL") && text_is(args, 1, redlock__mark_script) && args->count == 8)
-        return SIM_MARK;
-    if (word(args, 0, "EVAL") && text_is(args, 2, "1") && args->count >= 5) {
-        if (text_is(args, 1, redlock__extend_script) && args->count == 6)
-            return SIM_EXTEND;
-        if (text_is(args, 1, redlock__release_script) && args->count == 5)
-            return SIM_RELEASE;
-    }
-    return SIM_UNKNOWN;
-}
+#include "facts.h"
 
 /* ---- clock -------------------------------------------------------------- */
 
@@ -254,20 +162,12 @@ static void say_integer(struct sim_reply *reply, int64_t value)
     reply->len = (size_t)snprintf(reply->data, sizeof(reply->data), ":%" PRId64 "\r\n", value);
 }
 
-static int64_t number_of(const struct sim_args *args, size_t i)
-{
-    char text[24] = "";
-    if (i < args->count && args->len[i] < sizeof(text))
-        memcpy(text, args->data[i], args->len[i]);
-    return strtoll(text, NULL, 10);
-}
-
 static void execute_auth(struct sim_server *server, struct sim_peer *peer,
                          const struct sim_args *args, struct sim_reply *reply)
 {
     if (server->password == NULL) {
         say(reply, "-ERR AUTH <password> called without any password configured");
-    } else if (text_is(args, args->count - 1, server->password)) {
+    } else if (sim_text_is(args, args->count - 1, server->password)) {
         peer->authenticated = true;
         say(reply, "+OK");
     } else {
@@ -278,8 +178,8 @@ static void execute_auth(struct sim_server *server, struct sim_peer *peer,
 static void execute_set(struct sim_server *server, struct sim_peer *peer,
                         const struct sim_args *args, int64_t now_ns, struct sim_reply *reply)
 {
-    int64_t ttl_ms = number_of(args, 5);
-    if (args->count != 6 || !word(args, 3, "NX") || !word(args, 4, "PX")) {
+    int64_t ttl_ms = sim_number(args, 5);
+    if (args->count != 6 || !sim_word(args, 3, "NX") || !sim_word(args, 4, "PX")) {
         server->foul = "SET without NX PX";
         say(reply, "-ERR syntax error");
         return;
@@ -307,6 +207,91 @@ static void extend_entry(struct sim_entry *entry, int64_t when_ms)
         entry->when_ms = when_ms;
 }
 
+/* ---- extend and release, natively ---------------------------------------- */
+
+uint32_t sim_server_kind(uint32_t kind)
+{
+    static const uint32_t kinds[] = {0, REDLOCK__CAN_SET_IFEQ,
+                                     REDLOCK__CAN_SET_IFEQ | REDLOCK__CAN_DELIFEQ,
+                                     REDLOCK__CAN_SET_IFEQ | REDLOCK__CAN_DELEX};
+    return kinds[kind % (sizeof(kinds) / sizeof(kinds[0]))];
+}
+
+static const char *version_of(const struct sim_server *server)
+{
+    if ((server->native & REDLOCK__CAN_DELIFEQ) != 0)
+        return "redis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:9.0.1\r\n";
+    if ((server->native & REDLOCK__CAN_DELEX) != 0)
+        return "redis_version:8.4.0\r\n";
+    if ((server->native & REDLOCK__CAN_SET_IFEQ) != 0)
+        return "redis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:8.1.3\r\n";
+    return "redis_version:7.0.15\r\n";
+}
+
+static bool is_forbidden(struct sim_server *server, const struct sim_args *args,
+                         struct sim_reply *reply)
+{
+    uint32_t need = sim_need(args);
+
+    if ((need & (server->native | REDLOCK__CAN_EVAL)) != need)
+        server->foul = "a command its version doesn't have";
+    if ((need & server->forbidden) == 0)
+        return false;
+    reply->len =
+        (size_t)snprintf(reply->data, sizeof(reply->data),
+                         server->unknown ? "-ERR unknown command '%.*s', with args\r\n"
+                                         : "-NOPERM User u has no permissions to run the '%.*s' "
+                                           "command\r\n",
+                         (int)args->len[0], args->data[0]);
+    return true;
+}
+
+static bool is_well_formed(const struct sim_args *args)
+{
+    if (sim_word(args, 0, "SET"))
+        return args->count == 8 && args->len[2] == args->len[4] &&
+               memcmp(args->data[2], args->data[4], args->len[2]) == 0 &&
+               sim_word(args, 5, "GET") && sim_word(args, 6, "PX");
+    return sim_word(args, 0, "DELEX") ? args->count == 4 && sim_word(args, 2, "IFEQ")
+                                      : args->count == 3;
+}
+
+static void execute_native(struct sim_server *server, struct sim_peer *peer,
+                           enum sim_command command, const struct sim_args *args, int64_t now_ns,
+                           struct sim_reply *reply)
+{
+    struct sim_entry *e =
+        sim_server_find(server, peer->database, args->data[1], args->len[1], now_ns);
+    size_t token = sim_word(args, 0, "DELEX") ? 3 : 2;
+    bool ours;
+
+    if (!is_well_formed(args)) {
+        server->foul = "a native command of another form";
+        say(reply, "-ERR syntax error");
+        return;
+    }
+    ours = e != NULL && !e->other_type && sim_text_is(args, token, e->value);
+    if (command == SIM_EXTEND)
+        server->last_extend = e == NULL ? 0 : ours ? 1 : -1;
+    if (e != NULL && e->other_type) {
+        say(reply, "-WRONGTYPE Operation against a key holding the wrong kind of value");
+    } else if (command == SIM_EXTEND) {
+        if (e == NULL)
+            say(reply, "$-1");
+        else
+            reply->len = (size_t)snprintf(reply->data, sizeof(reply->data), "$%zu\r\n%.400s\r\n",
+                                          strlen(e->value), e->value);
+        if (ours)
+            e->when_ms = sim_server_wall_ms(server, now_ns) + sim_number(args, 7);
+    } else {
+        if (ours)
+            drop_entry(server, (size_t)(e - server->entries));
+        say_integer(reply, ours);
+    }
+}
+
+/* ---- the same by script -------------------------------------------------- */
+
 static void execute_script(struct sim_server *server, struct sim_peer *peer,
                            enum sim_command command, const struct sim_args *args, int64_t now_ns,
                            struct sim_reply *reply)
@@ -314,7 +299,7 @@ static void execute_script(struct sim_server *server, struct sim_peer *peer,
     struct sim_entry *e =
         sim_server_find(server, peer->database, args->data[3], args->len[3], now_ns);
     if (command == SIM_EXTEND)
-        server->last_extend = e == NULL ? 0 : text_is(args, 4, e->value) ? 1 : -1;
+        server->last_extend = e == NULL ? 0 : sim_text_is(args, 4, e->value) ? 1 : -1;
     if (e == NULL) {
         say_integer(reply, 0);
         return;
@@ -324,14 +309,16 @@ static void execute_script(struct sim_server *server, struct sim_peer *peer,
                    "script: f, on @user_script:1.");
         return;
     }
-    if (!text_is(args, 4, e->value)) {
+    if (!sim_text_is(args, 4, e->value)) {
         say_integer(reply, -1);
         return;
     }
     if (command == SIM_RELEASE)
         drop_entry(server, (size_t)(e - server->entries));
+    else if (server->cutting)
+        e->when_ms = sim_server_wall_ms(server, now_ns) + sim_number(args, 5);
     else
-        extend_entry(e, sim_server_wall_ms(server, now_ns) + number_of(args, 5));
+        extend_entry(e, sim_server_wall_ms(server, now_ns) + sim_number(args, 5));
     say_integer(reply, 1);
 }
 
@@ -373,7 +360,8 @@ static void say_info(const struct sim_server *server, enum sim_command command, 
     sim_server_run_id(server, run_id);
     if (command == SIM_INFO_SERVER)
         (void)snprintf(text, sizeof(text),
-                       "# Server\r\nrun_id:%s\r\nuptime_in_seconds:%" PRId64 "\r\n", run_id,
+                       "# Server\r\n%srun_id:%s\r\nuptime_in_seconds:%" PRId64 "\r\n",
+                       version_of(server), run_id,
                        sim_server_wall_ms(server, now_ns) / 1000 - server->started_wall_s);
     else
         (void)snprintf(text, sizeof(text),
@@ -443,8 +431,8 @@ static void execute_mark(struct sim_server *server, struct sim_peer *peer,
         sim_server_find(server, peer->database, args->data[4], args->len[4], now_ns);
     const char *there = marker == NULL ? "" : marker->value;
 
-    if (!text_is(args, 5, there) ||
-        (args->len[6] != 0 && (seen == NULL || !text_is(args, 6, seen->value)))) {
+    if (!sim_text_is(args, 5, there) ||
+        (args->len[6] != 0 && (seen == NULL || !sim_text_is(args, 6, seen->value)))) {
         say_bulk(reply, there);
         return;
     }
@@ -459,9 +447,10 @@ static void execute_mark(struct sim_server *server, struct sim_peer *peer,
 static void mark_refused(struct sim_server *server, struct sim_peer *peer,
                          const struct sim_args *args, int64_t now_ns)
 {
+    size_t key = sim_key_at(args);
     struct sim_entry *e =
-        sim_server_find(server, peer->database, args->data[3], args->len[3], now_ns);
-    if (e != NULL && text_is(args, 4, e->value))
+        sim_server_find(server, peer->database, args->data[key], args->len[key], now_ns);
+    if (e != NULL && sim_text_is(args, sim_word(args, 0, "DELEX") ? 3 : key + 1, e->value))
         e->refused = true;
 }
 
@@ -482,6 +471,22 @@ static bool refuse(struct sim_server *server, struct sim_peer *peer, enum sim_co
     return false;
 }
 
+static void execute_change(struct sim_server *server, struct sim_peer *peer,
+                           enum sim_command command, const struct sim_args *args, int64_t now_ns,
+                           struct sim_reply *reply)
+{
+    bool native = !sim_word(args, 0, "EVAL");
+
+    if (is_forbidden(server, args, reply))
+        return;
+    server->natives += native;
+    server->scripts += !native;
+    if (native)
+        execute_native(server, peer, command, args, now_ns, reply);
+    else
+        execute_script(server, peer, command, args, now_ns, reply);
+}
+
 void sim_server_execute(struct sim_server *server, struct sim_peer *peer,
                         const struct sim_args *args, int64_t now_ns, struct sim_reply *reply)
 {
@@ -496,7 +501,7 @@ void sim_server_execute(struct sim_server *server, struct sim_peer *peer,
         execute_auth(server, peer, args, reply);
         break;
     case SIM_SELECT:
-        peer->database = (uint32_t)number_of(args, 1);
+        peer->database = (uint32_t)sim_number(args, 1);
         say(reply, "+OK");
         break;
     case SIM_SETNAME:
@@ -515,7 +520,7 @@ void sim_server_execute(struct sim_server *server, struct sim_peer *peer,
         break;
     case SIM_EXTEND:
     case SIM_RELEASE:
-        execute_script(server, peer, command, args, now_ns, reply);
+        execute_change(server, peer, command, args, now_ns, reply);
         break;
     case SIM_INFO_SERVER:
     case SIM_INFO_REPLICATION:

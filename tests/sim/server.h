@@ -52,6 +52,13 @@ struct sim_args {
 /* Bytes of the first whole command in data; 0: not whole yet; SIZE_MAX: no command. */
 size_t sim_parse(const char *data, size_t len, struct sim_args *args);
 enum sim_command sim_classify(const struct sim_args *args);
+/* Whether argument i is this, in any case or exactly; its number. */
+bool sim_word(const struct sim_args *args, size_t i, const char *text);
+bool sim_text_is(const struct sim_args *args, size_t i, const char *text);
+int64_t sim_number(const struct sim_args *args, size_t i);
+/* Which of REDLOCK__CAN_* it needs; of extends and releases, which argument is the key. */
+uint32_t sim_need(const struct sim_args *args);
+size_t sim_key_at(const struct sim_args *args);
 
 struct sim_entry {
     char *key, *value; /* value: NUL-terminated; keys are binary */
@@ -75,6 +82,11 @@ struct sim_server {
     bool durable;           /* what its settings say; data is kept by who restarts it */
     bool replica;
     int64_t replicas, second_offset; /* what INFO says */
+    uint32_t native;                 /* REDLOCK__CAN_*: what it has, as its version says */
+    uint32_t forbidden;              /* REDLOCK__CAN_*: what its user may not */
+    bool unknown;                    /* what is forbidden it doesn't even know */
+    bool cutting;                    /* its scripts set the time as SET does: a naive client's */
+    uint64_t natives, scripts;       /* extends and releases it executed, each way */
     const char *password;            /* NULL: none */
     const char *error[SIM_COMMANDS]; /* "-MISCONF ..." without the dash; NULL: none */
     uint64_t count[SIM_COMMANDS];    /* executed, refused ones included */
@@ -101,6 +113,8 @@ struct sim_reply {
 void sim_server_init(struct sim_server *server, uint32_t number);
 /* A new run of the process. */
 void sim_server_start(struct sim_server *server, int64_t now_ns);
+/* What may be in `native`: nothing, and what each version since has. */
+uint32_t sim_server_kind(uint32_t kind);
 void sim_server_run_id(const struct sim_server *server, char run_id[41]);
 void sim_server_destroy(struct sim_server *server);
 

@@ -16,6 +16,8 @@
 
 struct sim_config sim_defaults(uint32_t n, uint32_t clients, uint64_t seed)
 {
+    const char *native = getenv("REDLOCK_SIM_NATIVE");
+    uint32_t kind = native != NULL ? (uint32_t)strtoul(native, NULL, 10) : 0;
     return (struct sim_config){.n = n,
                                .clients = clients,
                                .drift_ppm = 10000,
@@ -24,6 +26,7 @@ struct sim_config sim_defaults(uint32_t n, uint32_t clients, uint64_t seed)
                                .silence_limit_ms = 2000,
                                .latency_min_ns = 100 * SIM_US,
                                .latency_max_ns = 500 * SIM_US,
+                               .native = sim_server_kind(kind),
                                .seed = seed};
 }
 
@@ -95,6 +98,7 @@ struct sim *sim_new(const struct sim_config *config)
     for (uint32_t i = 0; i < config->n; i++) {
         sim_server_init(&sim->servers[i], i);
         sim->servers[i].early = config->early;
+        sim->servers[i].native = config->native;
         sim->servers[i].password = config->password;
         sim->servers[i].wall_ns += sim_between(&sim->random, -SIM_S, SIM_S);
     }

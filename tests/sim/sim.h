@@ -197,7 +197,8 @@ struct sim_config {
     int64_t latency_min_ns, latency_max_ns;
     const char *password;
     uint32_t database;
-    bool early; /* primaries expire as Redis 8 */
+    bool early;      /* primaries expire as Redis 8 */
+    uint32_t native; /* REDLOCK__CAN_*: what primaries have, at first; see sim_server_kind() */
     bool slice;
     int64_t lateness_ns;
     uint64_t seed;
@@ -237,7 +238,8 @@ struct sim {
     void (*on_event)(struct sim *sim, struct sim_lock *lock, redlock_event event);
 };
 
-/* n primaries with one-way latency 0.1 to 0.5 ms, true clocks. */
+/* n primaries with one-way latency 0.1 to 0.5 ms, true clocks; of the kind that the environment
+ * variable REDLOCK_SIM_NATIVE says (sim_server_kind()), else without native commands. */
 struct sim_config sim_defaults(uint32_t n, uint32_t clients, uint64_t seed);
 struct sim *sim_new(const struct sim_config *config);
 void sim_free(struct sim *sim);

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "facts.h"
 #include "validity.h"
 
 enum {
@@ -222,8 +223,11 @@ static void refuse_commands(struct swarm *swarm, const struct fault *fault)
                                         "OOM command not allowed when used memory > 'maxmemory'.",
                                         "LOADING Redis is loading the dataset in memory",
                                         "BUSY Redis is busy running a script."};
+    struct sim_server *server = &swarm->sim->servers[fault->node];
     sim_error(swarm->sim, fault->node, any_command(swarm),
               texts[sim_between(&swarm->random, 0, 3)]);
+    if (server->forbidden != 0) /* who doesn't learn its version would have nothing but scripts */
+        server->error[SIM_INFO_SERVER] = NULL;
 }
 
 static void begin_fault(struct swarm *swarm, const struct fault *fault)
@@ -313,6 +317,26 @@ static struct sim_config any_config(struct swarm *swarm, uint64_t seed)
     return config;
 }
 
+/* Servers of several versions, and users without some rights. Where scripts are refused, native
+ * commands are there: else nothing could be extended or removed. */
+static void mix_servers(struct swarm *swarm)
+{
+    struct sim *sim = swarm->sim;
+    bool mixed = one_in(swarm, 2);
+    uint32_t kind = (uint32_t)sim_between(&swarm->random, 0, 3);
+    for (uint32_t i = 0; i < sim->config.n; i++) {
+        struct sim_server *server = &sim->servers[i];
+        if (mixed)
+            kind = (uint32_t)sim_between(&swarm->random, 0, 3);
+        server->native = sim_server_kind(kind);
+        server->unknown = one_in(swarm, 2);
+        if (one_in(swarm, 6))
+            server->forbidden = server->native;
+        else if (kind >= 2 && one_in(swarm, 4))
+            server->forbidden = REDLOCK__CAN_EVAL;
+    }
+}
+
 /* Each clock runs as wrong as the allowance permits, or less. */
 static void set_clocks(struct swarm *swarm)
 {
@@ -394,6 +418,7 @@ struct swarm_result swarm_run(uint64_t seed, uint32_t faults)
     swarm.sim = sim_new(&config);
     current = &swarm;
     set_clocks(&swarm);
+    mix_servers(&swarm);
     swarm.sim->on_event = on_event;
     start_workers(&swarm);
     upset(swarm.sim, &swarm);

@@ -1,6 +1,7 @@
 /*
  * Every state in which five primaries can be when a lease is extended or released: ours,
- * missing, foreign or unreachable on each, 1024 of them, the unreachable ones in three ways.
+ * missing, foreign or unreachable on each, 1024 of them, the unreachable ones in three ways; by
+ * script, and on servers with native commands.
  * What must come of it is computed here from the rules in redlock.h.
  */
 #include <string.h>
@@ -26,6 +27,25 @@ enum {
     STOPPED,
     WAYS
 };
+
+/* kind: of servers, sim_server_kind(); the last is one of each of the others. */
+enum {
+    KINDS = 5
+};
+
+static struct sim *world(uint32_t mask, int way, uint32_t kind)
+{
+    struct sim_config config = sim_defaults(N, 1, scenario_seed(mask * WAYS + (uint32_t)way));
+    struct sim *sim;
+
+    if (kind != 0)
+        config.native = sim_server_kind(kind);
+    sim = sim_new(&config);
+    for (uint32_t i = 0; i < N && kind == KINDS - 1; i++)
+        sim->servers[i].native = sim_server_kind(i);
+    scenario_connect(sim);
+    return sim;
+}
 
 static uint32_t state_of(uint32_t mask, uint32_t node)
 {
@@ -109,9 +129,9 @@ static uint32_t expected_keys(uint32_t mask, int result)
     return nodes_in(mask, OURS) | nodes_in(mask, MISSING) | nodes_in(mask, UNREACHABLE);
 }
 
-static void extend_in(uint32_t mask, int way)
+static void extend_in(uint32_t mask, int way, uint32_t kind)
 {
-    struct sim *sim = scenario_new(N, 1, mask * WAYS + (uint32_t)way);
+    struct sim *sim = world(mask, way, kind);
     struct sim_lock *lock = prepare(sim, mask, way);
     char token[64];
     strncpy(token, sim_token(lock), sizeof(token) - 1);
@@ -147,7 +167,10 @@ START_TEST(extending_gives_the_exact_result_in_every_state)
 {
     for (uint32_t mask = (uint32_t)_i; mask < MASKS; mask += PARTS)
         for (int way = 0; way < WAYS; way++)
-            extend_in(mask, way);
+            extend_in(mask, way, 0);
+    for (uint32_t mask = (uint32_t)_i; mask < MASKS; mask += PARTS)
+        for (uint32_t kind = 1; kind < KINDS; kind++)
+            extend_in(mask, (int)((mask / PARTS + kind) % WAYS), kind);
 }
 END_TEST
 
@@ -169,9 +192,9 @@ static bool fits_release(uint32_t mask, int result)
     return result == REDLOCK_LOST || (result == REDLOCK_EXPIRED && ours + missing >= QUORUM);
 }
 
-static void release_in(uint32_t mask, int way)
+static void release_in(uint32_t mask, int way, uint32_t kind)
 {
-    struct sim *sim = scenario_new(N, 1, mask * WAYS + (uint32_t)way);
+    struct sim *sim = world(mask, way, kind);
     struct sim_lock *lock = prepare(sim, mask, way);
     int result = sim_release_now(sim, lock);
     sim_run(sim, 5 * SIM_MS);
@@ -194,7 +217,10 @@ START_TEST(releasing_gives_the_exact_result_in_every_state_and_reaches_everybody
 {
     for (uint32_t mask = (uint32_t)_i; mask < MASKS; mask += PARTS)
         for (int way = 0; way < WAYS; way++)
-            release_in(mask, way);
+            release_in(mask, way, 0);
+    for (uint32_t mask = (uint32_t)_i; mask < MASKS; mask += PARTS)
+        for (uint32_t kind = 1; kind < KINDS; kind++)
+            release_in(mask, (int)((mask / PARTS + kind) % WAYS), kind);
 }
 END_TEST
 

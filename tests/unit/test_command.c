@@ -71,6 +71,18 @@ START_TEST(scripts_go_out_as_text_with_one_key)
 }
 END_TEST
 
+START_TEST(native_commands_compare_first)
+{
+    ASSERT_WIRE(redlock__encode_extend_native("k", 1, "t0ken", 5000),
+                "*8\r\n$3\r\nSET\r\n$1\r\nk\r\n$5\r\nt0ken\r\n$4\r\nIFEQ\r\n$5\r\nt0ken\r\n"
+                "$3\r\nGET\r\n$2\r\nPX\r\n$4\r\n5000\r\n");
+    ASSERT_WIRE(redlock__encode_delifeq("a\0b", 3, "t"),
+                "*3\r\n$7\r\nDELIFEQ\r\n$3\r\na\0b\r\n$1\r\nt\r\n");
+    ASSERT_WIRE(redlock__encode_delex("a\0b", 3, "t"),
+                "*4\r\n$5\r\nDELEX\r\n$3\r\na\0b\r\n$4\r\nIFEQ\r\n$1\r\nt\r\n");
+}
+END_TEST
+
 START_TEST(no_script_can_create_a_key)
 {
     ck_assert_ptr_null(strstr(redlock__extend_script, "SET"));
@@ -146,6 +158,17 @@ static const struct {
     {REDLOCK__CMD_GET, "$0\r\n\r\n", REDLOCK_VOTE_FOREIGN, 0, ""},
     {REDLOCK__CMD_GET, "$3\r\n\t\r\n\r\n", REDLOCK_VOTE_FOREIGN, 0, "???"},
     {REDLOCK__CMD_GET, ":3\r\n", REDLOCK_VOTE_ERROR, 0, "unexpected reply integer 3"},
+    {REDLOCK__CMD_EXTEND_NATIVE, "$-1\r\n", REDLOCK_VOTE_FREE, 0, ""},
+    {REDLOCK__CMD_EXTEND_NATIVE, "$5\r\nowner\r\n", REDLOCK_VOTE_FOREIGN, 0, "owner"},
+    {REDLOCK__CMD_EXTEND_NATIVE, "+OK\r\n", REDLOCK_VOTE_ERROR, 0, "unexpected reply status OK"},
+    {REDLOCK__CMD_EXTEND_NATIVE, ":1\r\n", REDLOCK_VOTE_ERROR, 0, "unexpected reply integer 1"},
+    {REDLOCK__CMD_RELEASE_NATIVE, ":1\r\n", REDLOCK_VOTE_OURS, 0, ""},
+    {REDLOCK__CMD_RELEASE_NATIVE, ":0\r\n", REDLOCK_VOTE_FREE, 0, ""},
+    {REDLOCK__CMD_RELEASE_NATIVE, ":-1\r\n", REDLOCK_VOTE_ERROR, 0, "unexpected reply integer -1"},
+    {REDLOCK__CMD_RELEASE_NATIVE, ":2\r\n", REDLOCK_VOTE_ERROR, 0, "unexpected reply integer 2"},
+    {REDLOCK__CMD_OWNER, "$-1\r\n", REDLOCK_VOTE_FREE, 0, ""},
+    {REDLOCK__CMD_OWNER, "$5\r\nowner\r\n", REDLOCK_VOTE_FOREIGN, 0, "owner"},
+    {REDLOCK__CMD_OWNER, ":0\r\n", REDLOCK_VOTE_ERROR, 0, "unexpected reply integer 0"},
     {REDLOCK__CMD_AUTH, "+OK\r\n", REDLOCK_VOTE_OURS, 0, ""},
     {REDLOCK__CMD_AUTH, "-WRONGPASS invalid\r\n", REDLOCK_VOTE_ERROR, 0, "WRONGPASS invalid"},
     {REDLOCK__CMD_AUTH, ":1\r\n", REDLOCK_VOTE_ERROR, 0, "unexpected reply integer 1"},
@@ -204,6 +227,25 @@ START_TEST(an_error_keeps_its_text_and_is_never_a_vote)
 }
 END_TEST
 
+START_TEST(a_refusal_is_of_the_command_not_of_the_key)
+{
+    static const char *const refusals[] = {
+        "NOPERM this user has no permissions to run the 'eval' command",
+        "NOPERM User u has no permissions to run the 'delex' command",
+        "ERR unknown command 'DELIFEQ', with args beginning with: 'k' 't' ", "ERR syntax error",
+        "ERR The user executing the script can't run this command or subcommand script: f"};
+    static const char *const others[] = {
+        "NOPERM No permissions to access a key",
+        "NOPERM this user has no permissions to access one of the keys used as arguments",
+        "WRONGTYPE Operation against a key holding the wrong kind of value",
+        "ERR max number of clients reached", ""};
+    for (size_t i = 0; i < sizeof(refusals) / sizeof(refusals[0]); i++)
+        ck_assert(redlock__is_refusal(refusals[i]));
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+        ck_assert(!redlock__is_refusal(others[i]));
+}
+END_TEST
+
 START_TEST(a_long_error_is_cut_and_terminated)
 {
     char wire[4096];
@@ -231,7 +273,7 @@ END_TEST
 START_TEST(replies_without_content_do_no_harm)
 {
     struct redlock__answer answer;
-    for (int command = REDLOCK__CMD_AUTH; command <= REDLOCK__CMD_GET; command++) {
+    for (int command = REDLOCK__CMD_AUTH; command <= REDLOCK__CMD_OWNER; command++) {
         redlock__decode((enum redlock__command)command, NULL, &answer);
         ck_assert_int_eq(answer.vote, REDLOCK_VOTE_ERROR);
         ck_assert_str_eq(answer.text, "no reply");
@@ -298,6 +340,7 @@ static Suite *command_suite(void)
     tcase_add_test(requests, keys_may_hold_any_byte);
     tcase_add_test(requests, the_longest_key_is_sent_whole);
     tcase_add_test(requests, scripts_go_out_as_text_with_one_key);
+    tcase_add_test(requests, native_commands_compare_first);
     tcase_add_test(requests, no_script_can_create_a_key);
     tcase_add_test(requests, greeting_commands);
     tcase_add_test(requests, freeing_nothing_is_fine);
@@ -309,6 +352,7 @@ static Suite *command_suite(void)
                         (int)(sizeof(decoded) / sizeof(decoded[0])));
     tcase_add_loop_test(answers, an_error_keeps_its_text_and_is_never_a_vote, 0,
                         (int)(sizeof(errors) / sizeof(errors[0])));
+    tcase_add_test(answers, a_refusal_is_of_the_command_not_of_the_key);
     tcase_add_test(answers, a_long_error_is_cut_and_terminated);
     tcase_add_test(answers, a_binary_error_is_made_printable);
     tcase_add_test(answers, replies_without_content_do_no_harm);

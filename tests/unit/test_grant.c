@@ -148,6 +148,74 @@ START_TEST(seeing_the_key_answers_the_set)
 }
 END_TEST
 
+/* ---- native extends ------------------------------------------------------- */
+
+static void left_behind(struct redlock__grant *grant, uint32_t node, uint32_t round, int64_t ttl_ms)
+{
+    redlock__grant_asked(grant, node, round, ttl_ms, now);
+    redlock__grant_left(grant, node, ttl_ms);
+    grant->asked &= ~(UINT32_C(1) << node);
+}
+
+START_TEST(what_was_left_behind_cuts_only_what_is_longer)
+{
+    struct redlock__grant grant = granted(0x7);
+    left_behind(&grant, 0, 1, TTL_MS);
+    ck_assert_uint_eq(redlock__grant_cut(&grant, TTL_MS), 0);
+    ck_assert_uint_eq(redlock__grant_cut(&grant, TTL_MS + 1), 0x1);
+    redlock__grant_extended(&grant, 2 * TTL_MS, now); /* raised on the others */
+    ck_assert_uint_eq(redlock__grant_cut(&grant, TTL_MS), 0);
+    ck_assert_uint_eq(redlock__grant_cut(&grant, 2 * TTL_MS), 0x1);
+    left_behind(&grant, 1, 2, 2 * TTL_MS); /* the new time is no less than itself */
+    ck_assert_uint_eq(redlock__grant_cut(&grant, 2 * TTL_MS), 0x1);
+    ck_assert_uint_eq(redlock__grant_cut(&grant, 3 * TTL_MS), 0x3);
+    redlock__grant_extended(&grant, 3 * TTL_MS, now);
+    ck_assert_uint_eq(redlock__grant_cut(&grant, TTL_MS + 1), 0x3); /* the least of all counts */
+    ck_assert_uint_eq(redlock__grant_cut(&grant, TTL_MS), 0);
+}
+END_TEST
+
+START_TEST(what_is_left_behind_after_a_raise_may_be_from_before_it)
+{
+    struct redlock__grant grant = granted(0x7);
+    redlock__grant_asked(&grant, 0, 1, TTL_MS, now);
+    redlock__grant_asked(&grant, 0, 2, 2 * TTL_MS, now);
+    redlock__grant_left(&grant, 0, TTL_MS);
+    redlock__grant_left(&grant, 0, 2 * TTL_MS);
+    ck_assert_uint_eq(redlock__grant_cut(&grant, 2 * TTL_MS), 0x1);
+}
+END_TEST
+
+START_TEST(an_answer_to_the_newest_is_one_to_all)
+{
+    struct redlock__grant grant = granted(0x7);
+    int64_t cut_ms;
+    redlock__grant_asked(&grant, 0, 1, TTL_MS, now);
+    redlock__grant_asked(&grant, 0, 2, TTL_MS, now);
+    redlock__grant_told(&grant, 0, 1);
+    ck_assert_uint_eq(redlock__grant_share(&grant, &cut_ms), 0x1);
+    ck_assert_int_eq(cut_ms, TTL_MS);
+    redlock__grant_told(&grant, 0, 2);
+    ck_assert_uint_eq(redlock__grant_share(&grant, &cut_ms), 0);
+    ck_assert(grant.shared);
+}
+END_TEST
+
+START_TEST(who_gets_the_token_is_told_the_least_that_may_arrive)
+{
+    struct redlock__grant grant = granted(0x7), other = {.written = 0x7};
+    int64_t cut_ms;
+    left_behind(&grant, 0, 1, TTL_MS);
+    redlock__grant_asked(&grant, 1, 2, 3 * TTL_MS, now);
+    ck_assert_uint_eq(redlock__grant_share(&grant, &cut_ms), 0x3);
+    ck_assert_int_eq(cut_ms, TTL_MS);
+    redlock__grant_warn(&other, 0x3, cut_ms);
+    redlock__grant_extended(&other, 10 * TTL_MS, now);
+    ck_assert_uint_eq(redlock__grant_cut(&other, TTL_MS), 0);
+    ck_assert_uint_eq(redlock__grant_cut(&other, TTL_MS + 1), 0x3);
+}
+END_TEST
+
 START_TEST(a_primary_seen_to_have_the_key_is_owed_a_removal_though_not_set_by_us)
 {
     struct redlock__grant grant = granted(0x1);
@@ -231,6 +299,14 @@ int main(void)
     tcase_add_test(owed, a_primary_seen_to_have_the_key_is_owed_a_removal_though_not_set_by_us);
     tcase_add_test(owed, a_grant_in_use_or_with_requests_on_their_way_is_not_done);
     suite_add_tcase(suite, owed);
+
+    TCase *native = tcase_create("native extends");
+    tcase_set_timeout(native, 10);
+    tcase_add_test(native, what_was_left_behind_cuts_only_what_is_longer);
+    tcase_add_test(native, what_is_left_behind_after_a_raise_may_be_from_before_it);
+    tcase_add_test(native, an_answer_to_the_newest_is_one_to_all);
+    tcase_add_test(native, who_gets_the_token_is_told_the_least_that_may_arrive);
+    suite_add_tcase(suite, native);
 
     tcase_set_timeout(time, 10);
     tcase_add_test(time, nothing_is_owed_once_no_key_can_be_left);

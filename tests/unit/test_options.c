@@ -690,6 +690,33 @@ START_TEST(test_token_round_trip)
 }
 END_TEST
 
+START_TEST(test_token_with_a_warning)
+{
+    static const char *const wrong[] = {"-",      "-7",   "-7-",      "-7-g",          "-8-3e8",
+                                        "-0-3e8", "-7-0", "-7-3e8-1", "-7-fffffffffff"};
+    struct redlock__settings *settings = settings_of(three, 3);
+    char token[REDLOCK_TOKEN_LEN], back[REDLOCK__TOKEN_VALUE_LEN + 1];
+    uint32_t counted;
+    int64_t cut_ms = 0;
+    size_t len;
+
+    redlock__token_format(settings, value, 5, token);
+    len = strlen(token);
+    ck_assert_uint_eq(redlock__token_warning(token, &cut_ms), 0);
+    redlock__token_warn(token, 6, REDLOCK_MAX_TTL_MS);
+    ck_assert_uint_lt(strlen(token), REDLOCK_TOKEN_LEN - 1);
+    ck_assert_int_eq(redlock__token_parse(settings, token, back, &counted), 0);
+    ck_assert_uint_eq(counted, 5);
+    ck_assert_uint_eq(redlock__token_warning(token, &cut_ms), 6);
+    ck_assert_int_eq(cut_ms, REDLOCK_MAX_TTL_MS);
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        (void)snprintf(token + len, sizeof token - len, "%s", wrong[i]);
+        ck_assert_int_eq(redlock__token_parse(settings, token, back, &counted), REDLOCK_ERR_TOKEN);
+    }
+    redlock__settings_free(settings);
+}
+END_TEST
+
 START_TEST(test_token_of_another_list)
 {
     static const char *const lists[][3] = {
@@ -801,6 +828,7 @@ static Suite *options_suite(void)
     tcase_add_test(locks, test_versions_of_init_options);
     tcase_add_test(locks, test_full_key);
     tcase_add_test(locks, test_token_round_trip);
+    tcase_add_test(locks, test_token_with_a_warning);
     tcase_add_loop_test(locks, test_token_of_another_list, 0, 3);
     tcase_add_test(locks, test_same_list_with_other_passwords);
     tcase_add_test(locks, test_token_is_refused);
