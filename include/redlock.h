@@ -172,6 +172,7 @@ typedef struct redlock_options {
     /*
      * Endpoints, one per primary, all independent of each other:
      *   redis://[user[:password]@]host[:port][/database]
+     *   rediss://...                the same, encrypted: see ca_file below
      *   redis://[::1]:6379          IPv6 in brackets
      *   unix:///path/to/socket[?db=n]   (unix://user:password@/path to log in)
      * Percent-escapes are decoded in user, password and path.
@@ -184,7 +185,7 @@ typedef struct redlock_options {
     uint32_t drift_ppm;         /* summed rate error of client and primary: 10000 (1 %) */
     int64_t max_ttl_ms;         /* 60000; a longer ttl is refused: renew instead */
     int64_t node_timeout_ms;    /* 0: clamp(ttl / 20, 20, 500), per lock */
-    int64_t connect_timeout_ms; /* 1000: name, connect and greeting together */
+    int64_t connect_timeout_ms; /* 1000: name, connect, TLS and greeting together */
     int64_t silence_limit_ms;   /* 2000: a link with a request pending this long closes */
 
     const char *prefix;      /* put before every key; NULL: none */
@@ -198,6 +199,16 @@ typedef struct redlock_options {
      * client (redlock_fd() below). Endpoints must then be numeric or unix.
      */
     int external_loop;
+
+    /*
+     * For rediss:// nodes; an error if there are none. A primary's certificate is always verified,
+     * its chain and its name. All files are in PEM form and read by redlock_client_new().
+     */
+    const char *ca_file;   /* authorities to trust; NULL: the system's */
+    const char *cert_file; /* a certificate of our own, with its chain; NULL: none */
+    const char *key_file;  /* its private key, without a passphrase; with cert_file or not at all */
+    const char *server_name; /* the name in all primaries' certificates; NULL: the node's host */
+    uint32_t tls_min;        /* 12: TLS 1.2 and later. 13: 1.3. 0: 12, or what the system demands */
 } redlock_options;
 
 /* Threads: any. Blocks: never. */
@@ -205,7 +216,7 @@ REDLOCK_API void redlock_options_init(redlock_options *options);
 
 /*
  * Makes a client and starts to connect in the background.
- * Threads: any. Blocks: no network is waited for.
+ * Threads: any. Blocks: no network is waited for; TLS's files are read.
  * Returns 0 and *client; or an error with *client untouched, and, if text is not
  * NULL, up to text_size bytes saying what is wrong and where (never a password):
  * ARGUMENT, URI, DUPLICATE, QUORUM, UNSUPPORTED, LIMIT, MEMORY, SYSTEM.
