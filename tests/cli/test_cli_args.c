@@ -103,10 +103,6 @@ static const char *const later[][3] = {
     {"--fence", NULL, "--fence is not in this version"},
     {"--replicas", "1", "--replicas is not in this version"},
     {"--replica-timeout", "1s", "--replica-timeout is not in this version"},
-    {"--cacert", "file", "--cacert is not in this version"},
-    {"--cert", "file", "--cert is not in this version"},
-    {"--key-file", "file", "--key-file is not in this version"},
-    {"--sni", "name", "--sni is not in this version"},
 };
 
 START_TEST(test_options_of_later_versions_are_known)

@@ -78,10 +78,10 @@ static const struct option options[] = {
     {"replicas", 0, 1, VALUE_NUMBER, COMMAND_ALL, AT(unused_value), 0, INT_MAX},
     {"replica-timeout", 0, 1, VALUE_DURATION, COMMAND_ALL, AT(unused_value), 0,
      REDLOCK_MAX_WAIT_MS},
-    {"cacert", 0, 1, VALUE_TEXT, COMMAND_ALL, AT(unused_text), 0, 0},
-    {"cert", 0, 1, VALUE_TEXT, COMMAND_ALL, AT(unused_text), 0, 0},
-    {"key-file", 0, 1, VALUE_TEXT, COMMAND_ALL, AT(unused_text), 0, 0},
-    {"sni", 0, 1, VALUE_TEXT, COMMAND_ALL, AT(unused_text), 0, 0},
+    {"cacert", 0, 0, VALUE_TEXT, COMMAND_ALL, AT(ca_file), 0, 0},
+    {"cert", 0, 0, VALUE_TEXT, COMMAND_ALL, AT(cert_file), 0, 0},
+    {"key-file", 0, 0, VALUE_TEXT, COMMAND_ALL, AT(key_file), 0, 0},
+    {"sni", 0, 0, VALUE_TEXT, COMMAND_ALL, AT(server_name), 0, 0},
 };
 #define OPTION_COUNT (sizeof options / sizeof options[0])
 

@@ -26,8 +26,8 @@ struct cli_args {
 
     struct nodes nodes;
     const char *nodes_file, *password_file, *prefix;
-    const char *unused_text; /* options of later versions, which are refused */
-    int64_t unused_value;
+    const char *ca_file, *cert_file, *key_file, *server_name; /* of TLS */
+    int64_t unused_value; /* options of later versions, which are refused */
 
     int64_t ttl_ms, wait_ms, max_ttl_ms, node_timeout_ms, connect_timeout_ms;
     int64_t grace_ms, max_hold_ms;

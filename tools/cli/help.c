@@ -84,9 +84,12 @@ static const char show_page[] =
 static const char common_page[] =
     "      --node URI          a primary, once for each: "
     "redis://[user[:password]@]host[:port][/db],\n"
-    "                          unix:///path[?db=n]; IPv6 in brackets\n"
+    "                          rediss:// with TLS, unix:///path[?db=n]; IPv6 in brackets\n"
     "      --nodes-file FILE   one URI a line, # begins a comment\n"
     "      --password-file FILE   its first line logs in where a URI has no password\n"
+    "      --cacert FILE       authorities that rediss:// primaries may have: the system's\n"
+    "      --cert FILE, --key-file FILE   our own certificate for them, and its key\n"
+    "      --sni NAME          the name in their certificates: the host of the URI\n"
     "      --prefix TEXT       put before KEY on the primaries\n"
     "      --quorum N          more than a majority must agree\n"
     "      --node-timeout DUR  for one answer: a twentieth of the ttl, 20ms to 500ms\n"

@@ -58,6 +58,10 @@ static int make_client(struct session *session, char *reason, size_t size)
     options.connect_timeout_ms = args->connect_timeout_ms;
     options.prefix = args->prefix;
     options.client_name = "redlock-cli";
+    options.ca_file = args->ca_file;
+    options.cert_file = args->cert_file;
+    options.key_file = args->key_file;
+    options.server_name = args->server_name;
     if (args->verbose) {
         options.log = log_line;
         options.log_context = (void *)(uintptr_t)args;
