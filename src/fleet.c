@@ -104,7 +104,7 @@ static void find_misfits(struct redlock__fleet *fleet, struct redlock__member *m
         struct redlock__member *member = &members[i];
 
         member->misfit[0] = '\0';
-        if (member->facts.marked && !member->parsed)
+        if (member->facts.given[REDLOCK__FACT_MARKER] && member->facts.marked && !member->parsed)
             misfit(member, "its key redlock:fleet can't be understood: of a later version?");
         if (!has_say(member))
             continue;

@@ -101,16 +101,22 @@ static bool take_seen(struct redlock__member *member, int64_t now_ns)
     const struct redlock__facts *facts = &member->facts;
     int64_t age_ns = redlock__max(facts->seen_age_us, 0);
 
+    bool flushed = member->seen[0] != '\0' && strcmp(member->seen, facts->seen) != 0;
+    int64_t since_ns;
+
     member->seen_owed = false;
     if (!facts->given[REDLOCK__FACT_SEEN])
         return false;
-    if (member->seen[0] != '\0' && strcmp(member->seen, facts->seen) != 0)
+    if (flushed)
         begin_anew(member, now_ns);
-    memcpy(member->seen, facts->seen, sizeof member->seen);
     age_ns = age_ns > INT64_MAX / 1000 ? INT64_MAX : age_ns * 1000;
-    member->seen_since_ns = redlock__add(facts->seen_asked_ns, -age_ns);
+    since_ns = redlock__add(facts->seen_asked_ns, -age_ns);
+    if (member->seen[0] == '\0') /* what was before the key is not vouched for */
+        member->watched_ns = redlock__max(member->watched_ns, since_ns);
+    memcpy(member->seen, facts->seen, sizeof member->seen);
+    member->seen_since_ns = since_ns;
     member->proven_ns = facts->seen_asked_ns;
-    return false;
+    return flushed;
 }
 
 bool redlock__member_told(struct redlock__member *member, enum redlock__command command,
@@ -174,8 +180,10 @@ static int64_t seconds(int64_t ns)
 
 static int64_t started_ns(const struct redlock__member *member)
 {
-    return redlock__add(member->facts.uptime_read_ns,
-                        -redlock__ms_to_ns(redlock__add(member->facts.uptime_s, 0) * 1000));
+    int64_t second_ns = 1000 * REDLOCK__MS;
+    int64_t uptime_s = redlock__min(member->facts.uptime_s, INT64_MAX / second_ns);
+
+    return redlock__add(member->facts.uptime_read_ns, -uptime_s * second_ns);
 }
 
 /* When it will count in a fleet with markers, if its evidence doesn't break. The primary's own key
