@@ -502,6 +502,19 @@ typedef enum redlock_node_state {
     REDLOCK_NODE_READY = 2
 } redlock_node_state;
 
+typedef enum redlock_standing {
+    REDLOCK_STANDING_UNKNOWN = 0, /* not connected yet */
+    REDLOCK_STANDING_COUNTS = 1,
+    REDLOCK_STANDING_UNCONFIRMED = 2, /* counts, by its uptime alone */
+    REDLOCK_STANDING_GUARD = 3,       /* it may have forgotten a lease */
+    REDLOCK_STANDING_STEPPED = 4,     /* its clock was: keys set before died early */
+    REDLOCK_STANDING_RETIRED = 5,     /* by redlock_init() */
+    REDLOCK_STANDING_UNREADABLE = 6,  /* refuses to say what is needed to know */
+    REDLOCK_STANDING_REPLICA = 7,     /* from here on: it doesn't belong in the list */
+    REDLOCK_STANDING_TWIN = 8,        /* the same server as an earlier one */
+    REDLOCK_STANDING_MISFIT = 9       /* its marker and ours, or the others', differ */
+} redlock_standing;
+
 typedef struct redlock_node_health {
     char address[REDLOCK_ADDRESS_LEN];
     redlock_node_state state;
@@ -509,6 +522,7 @@ typedef struct redlock_node_health {
     uint64_t connects;           /* connections made */
     char text[REDLOCK_TEXT_LEN]; /* why it was last down; "" if never */
 
+    redlock_standing kind;
     int counts;           /* 1: its vote counts for new locks, while it is READY */
     int64_t counts_in_ms; /* until it does, if nothing else happens; -1: not by waiting */
     char standing[REDLOCK_TEXT_LEN]; /* why it counts, or why not */
@@ -526,6 +540,19 @@ typedef struct redlock_node_health {
  * Threads: any. Blocks: never on the network. */
 REDLOCK_API size_t redlock_health(const redlock_client *client, redlock_node_health *nodes,
                                   size_t count);
+
+/* What the clients of these primaries have to agree on, as far as this one knows: as marked, or as
+ * asked for, or the defaults. Set `size` before the call. */
+typedef struct redlock_fleet {
+    size_t size;
+    int marked; /* some primary is */
+    uint32_t quorum;
+    int64_t max_ttl_ms;
+    int64_t guard_ms; /* of this client */
+} redlock_fleet;
+
+/* Threads: any. Blocks: never on the network. Returns 0, ARGUMENT or FORKED. */
+REDLOCK_API int redlock_fleet_get(const redlock_client *client, redlock_fleet *fleet);
 
 /* ---- marking the primaries ---------------------------------------------- */
 
@@ -553,9 +580,9 @@ REDLOCK_API void redlock_init_options_init(redlock_init_options *options);
 
 /*
  * Marks the primaries. All of them must be reachable; where markers agree already nothing is
- * changed, and a primary without one among marked ones is left alone: it counts, and is marked, by
- * itself after the restart guard. results: NULL, or room for count entries.
- * Threads: any. Blocks: at most connect timeout + 2 node timeouts.
+ * changed. One without a marker among marked ones is not marked by this, whatever the options
+ * say: this client marks it, as every other does, once it has sat out the restart guard. results:
+ * NULL, or room for count entries. Threads: any. Blocks: at most connect timeout + 2 node timeouts.
  * Returns 0: all that was to be marked is; PENDING: some have to be watched for *wait_ms more,
  * with this client: call again then; NO_QUORUM: one is not reachable or refused the write (results
  * says which), nothing or not all was marked, call again; MISCONFIGURED: they don't fit together,

@@ -160,7 +160,7 @@ void redlock__member_unbar(struct redlock__member *member)
 /* ---- standing ----------------------------------------------------------- */
 
 __attribute__((format(printf, 4, 5))) static struct redlock__standing
-stand(enum redlock__standing_kind kind, bool counts, int64_t counts_at_ns, const char *format, ...)
+stand(redlock_standing kind, bool counts, int64_t counts_at_ns, const char *format, ...)
 {
     struct redlock__standing standing = {
         .kind = kind, .counts = counts, .counts_at_ns = counts_at_ns};
@@ -204,17 +204,19 @@ static struct redlock__standing stand_marked(const struct redlock__member *membe
 {
     int64_t end_ns = probation_end(member, fleet);
     if (names_this_run(member))
-        return stand(REDLOCK__COUNTS, true, now_ns, "marked: it has not restarted since");
+        return stand(REDLOCK_STANDING_COUNTS, true, now_ns, "marked: it has not restarted since");
     if (member->waived)
-        return stand(REDLOCK__COUNTS, true, now_ns, "restarted, and is durable: it kept its data");
+        return stand(REDLOCK_STANDING_COUNTS, true, now_ns,
+                     "restarted, and is durable: it kept its data");
     if (member->proven_ns >= end_ns)
-        return stand(REDLOCK__COUNTS, true, now_ns, "restarted longer ago than any lease lasts");
+        return stand(REDLOCK_STANDING_COUNTS, true, now_ns,
+                     "restarted longer ago than any lease lasts");
     end_ns = redlock__max(end_ns, redlock__add(now_ns, 1));
     if (!member->facts.marked)
-        return stand(REDLOCK__GUARD, false, end_ns,
+        return stand(REDLOCK_STANDING_GUARD, false, end_ns,
                      "has no marker: it is new, or lost its data; counts in %" PRId64 " s",
                      seconds(end_ns - now_ns));
-    return stand(REDLOCK__GUARD, false, end_ns,
+    return stand(REDLOCK_STANDING_GUARD, false, end_ns,
                  "restarted %" PRId64 " s ago and may have forgotten a lease: counts in %" PRId64
                  " s",
                  seconds(now_ns - started_ns(member)), seconds(end_ns - now_ns));
@@ -229,14 +231,15 @@ static struct redlock__standing stand_unmarked(const struct redlock__member *mem
     bool by_uptime = fleet->all_seen && !member->succeeded;
 
     if (member->proven_ns >= end_ns)
-        return stand(REDLOCK__COUNTS, true, now_ns, "watched for longer than any lease lasts");
+        return stand(REDLOCK_STANDING_COUNTS, true, now_ns,
+                     "watched for longer than any lease lasts");
     if (by_uptime && now_ns >= uptime_end_ns)
-        return stand(REDLOCK__UNCONFIRMED, true, now_ns,
+        return stand(REDLOCK_STANDING_UNCONFIRMED, true, now_ns,
                      "unconfirmed: up for long enough, as it says itself; see 'redlock init'");
     end_ns = redlock__max(end_ns, redlock__add(now_ns, 1));
     if (by_uptime)
         end_ns = redlock__min(end_ns, uptime_end_ns);
-    return stand(REDLOCK__GUARD, false, end_ns,
+    return stand(REDLOCK_STANDING_GUARD, false, end_ns,
                  "started %" PRId64 " s ago, counts in %" PRId64
                  " s; if no lease can be out: redlock init --no-leases-out",
                  seconds(now_ns - started_ns(member)), seconds(end_ns - now_ns));
@@ -249,7 +252,7 @@ static struct redlock__standing stand_refused(const struct redlock__member *memb
 {
     bool counts = fleet->guard_ns == 0;
 
-    return stand(counts ? REDLOCK__COUNTS : REDLOCK__UNREADABLE, counts,
+    return stand(counts ? REDLOCK_STANDING_COUNTS : REDLOCK_STANDING_UNREADABLE, counts,
                  counts ? now_ns : REDLOCK__NEVER, "grant %s: without it %s (%.40s)", right,
                  counts ? "nobody checks who this is" : "its vote can't count",
                  member->facts.refusal[fact]);
@@ -262,7 +265,7 @@ static struct redlock__standing stand_stepped(const struct redlock__member *memb
     int64_t end_ns = redlock__add(member->barred_since_ns, fleet->guard_ns);
     int64_t middle_ms = (clock->step_least_ns / 2 + clock->step_most_ns / 2) / REDLOCK__MS;
 
-    return stand(REDLOCK__STEPPED, false, end_ns,
+    return stand(REDLOCK_STANDING_STEPPED, false, end_ns,
                  "its clock was stepped by %+" PRId64 " ms %" PRId64 " s ago, counts in %" PRId64
                  " s",
                  middle_ms, seconds(now_ns - member->barred_since_ns), seconds(end_ns - now_ns));
@@ -275,18 +278,18 @@ static bool stand_apart(const struct redlock__member *member, const struct redlo
     const struct redlock__facts *facts = &member->facts;
 
     if (!member->greeted)
-        *standing = stand(REDLOCK__UNKNOWN, false, REDLOCK__NEVER, "not connected yet");
+        *standing = stand(REDLOCK_STANDING_UNKNOWN, false, REDLOCK__NEVER, "not connected yet");
     else if (facts->replica)
-        *standing = stand(REDLOCK__REPLICA, false, REDLOCK__NEVER,
+        *standing = stand(REDLOCK_STANDING_REPLICA, false, REDLOCK__NEVER,
                           "a replica of another server; list that one, and only primaries");
     else if (member->twin != NULL)
-        *standing = stand(REDLOCK__TWIN, false, REDLOCK__NEVER,
+        *standing = stand(REDLOCK_STANDING_TWIN, false, REDLOCK__NEVER,
                           "the same server as %.64s (run id %.12s...)", member->twin->address,
                           facts->run_id);
     else if (member->misfit[0] != '\0')
-        *standing = stand(REDLOCK__MISFIT, false, REDLOCK__NEVER, "%s", member->misfit);
+        *standing = stand(REDLOCK_STANDING_MISFIT, false, REDLOCK__NEVER, "%s", member->misfit);
     else if (member->parsed && member->marker.retired)
-        *standing = stand(REDLOCK__RETIRED, false, REDLOCK__NEVER,
+        *standing = stand(REDLOCK_STANDING_RETIRED, false, REDLOCK__NEVER,
                           "retired by 'redlock init': another primary has its place");
     else if (!facts->given[REDLOCK__FACT_SERVER])
         *standing = stand_refused(member, fleet, REDLOCK__FACT_SERVER, "+info", now_ns);
@@ -308,7 +311,7 @@ struct redlock__standing redlock__member_standing(const struct redlock__member *
     if (stand_apart(member, fleet, now_ns, &standing))
         return standing;
     if (fleet->guard_ns == 0)
-        return stand(REDLOCK__COUNTS, true, now_ns, "the restart guard is off");
+        return stand(REDLOCK_STANDING_COUNTS, true, now_ns, "the restart guard is off");
     if (member->barred_since_ns != REDLOCK__NEVER &&
         now_ns < redlock__add(member->barred_since_ns, fleet->guard_ns))
         return stand_stepped(member, fleet, now_ns);
@@ -324,18 +327,21 @@ bool redlock__member_on_probation(const struct redlock__member *member,
     if (fleet->guard_ns == 0 || member->waived || names_this_run(member) ||
         stand_apart(member, fleet, now_ns, &standing))
         return false;
-    return fleet->marked || redlock__member_standing(member, fleet, now_ns).kind == REDLOCK__GUARD;
+    return fleet->marked ||
+           redlock__member_standing(member, fleet, now_ns).kind == REDLOCK_STANDING_GUARD;
 }
 
 bool redlock__member_wants_mark(const struct redlock__member *member,
                                 const struct redlock__fleet *fleet, int64_t now_ns,
                                 struct redlock__marker *marker)
 {
-    struct redlock__standing standing = redlock__member_standing(member, fleet, now_ns);
+    struct redlock__fleet all = *fleet;
     bool demote = member->parsed && member->marker.durable && member->replicas_seen;
 
-    if (!fleet->marked || !standing.counts || fleet->guard_ns == 0 || member->facts.mark_refused ||
-        (names_this_run(member) && !demote))
+    /* The marker is evidence for everybody, also for those who ask for more than this client. */
+    all.guard_ns = redlock__max(fleet->guard_ns, fleet->full_guard_ns);
+    if (!fleet->marked || !redlock__member_standing(member, &all, now_ns).counts ||
+        member->facts.mark_refused || (names_this_run(member) && !demote))
         return false;
     *marker = fleet->marker;
     marker->member = member->parsed ? member->marker.member : member->number;

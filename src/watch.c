@@ -194,9 +194,10 @@ static void take_sample(struct redlock__engine *engine, uint32_t i, int64_t now_
 
 /* ---- standings ---------------------------------------------------------- */
 
-static bool in_force(enum redlock__standing_kind kind)
+static bool in_force(redlock_standing kind)
 {
-    return kind == REDLOCK__REPLICA || kind == REDLOCK__TWIN || kind == REDLOCK__MISFIT;
+    return kind == REDLOCK_STANDING_REPLICA || kind == REDLOCK_STANDING_TWIN ||
+           kind == REDLOCK_STANDING_MISFIT;
 }
 
 static void note_standing(struct redlock__engine *engine, uint32_t i,
@@ -208,9 +209,9 @@ static void note_standing(struct redlock__engine *engine, uint32_t i,
     *was = *is;
     if (changed && ready)
         redlock__engine_say(engine,
-                            is->kind == REDLOCK__COUNTS ? REDLOCK_LOG_INFO
-                            : in_force(is->kind)        ? REDLOCK_LOG_ERROR
-                                                        : REDLOCK_LOG_WARNING,
+                            is->kind == REDLOCK_STANDING_COUNTS ? REDLOCK_LOG_INFO
+                            : in_force(is->kind)                ? REDLOCK_LOG_ERROR
+                                                                : REDLOCK_LOG_WARNING,
                             engine->members[i].address, is->text);
 }
 
@@ -221,9 +222,9 @@ static void note_time(struct redlock__engine *engine, const struct redlock__stan
 {
     int64_t then_ns = standing->counts_at_ns;
 
-    if (standing->kind == REDLOCK__GUARD)
+    if (standing->kind == REDLOCK_STANDING_GUARD)
         then_ns = redlock__max(then_ns, redlock__add(now_ns, PERIOD_MS * REDLOCK__MS));
-    if ((standing->kind == REDLOCK__STEPPED || standing->kind == REDLOCK__GUARD) &&
+    if ((standing->kind == REDLOCK_STANDING_STEPPED || standing->kind == REDLOCK_STANDING_GUARD) &&
         then_ns > now_ns)
         engine->standing_ns = redlock__min(engine->standing_ns, then_ns);
 }
@@ -382,6 +383,14 @@ void redlock__watch_handle_deadline(struct redlock__engine *engine, int64_t now_
 
 /* ---- for people --------------------------------------------------------- */
 
+void redlock__engine_fleet(const struct redlock__engine *engine, redlock_fleet *fleet)
+{
+    fleet->marked = engine->fleet.marked;
+    fleet->quorum = engine->fleet.quorum;
+    fleet->max_ttl_ms = engine->fleet.max_ttl_ms;
+    fleet->guard_ms = engine->fleet.guard_ns / REDLOCK__MS;
+}
+
 static int64_t middle_us(int64_t least_ns, int64_t most_ns)
 {
     return (least_ns / 2 + most_ns / 2) / 1000;
@@ -412,6 +421,7 @@ void redlock__engine_health(const struct redlock__engine *engine, uint32_t i,
     const struct redlock__member *member = &engine->members[i];
     struct redlock__standing standing = redlock__member_standing(member, &engine->fleet, now_ns);
 
+    health->kind = standing.kind;
     health->counts = standing.counts;
     health->counts_in_ms = -1;
     if (standing.counts_at_ns != REDLOCK__NEVER)

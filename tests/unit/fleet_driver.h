@@ -84,12 +84,13 @@ static inline struct redlock__standing standing_of(uint32_t i)
     return redlock__member_standing(&members[i], &fleet, now);
 }
 
-static inline void assert_kind(uint32_t i, enum redlock__standing_kind kind)
+static inline void assert_kind(uint32_t i, redlock_standing kind)
 {
     struct redlock__standing standing = standing_of(i);
     ck_assert_msg(standing.kind == kind, "kind %d, not %d: %s", (int)standing.kind, (int)kind,
                   standing.text);
-    ck_assert_int_eq(standing.counts, kind == REDLOCK__COUNTS || kind == REDLOCK__UNCONFIRMED);
+    ck_assert_int_eq(standing.counts,
+                     kind == REDLOCK_STANDING_COUNTS || kind == REDLOCK_STANDING_UNCONFIRMED);
 }
 
 static inline void assert_says(uint32_t i, const char *part)

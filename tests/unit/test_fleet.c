@@ -110,7 +110,7 @@ START_TEST(what_was_not_asked_for_is_as_marked)
     ck_assert(fleet.marked);
     assert_common(4, 30000, 31302);
     for (uint32_t i = 0; i < MEMBERS; i++)
-        assert_kind(i, REDLOCK__COUNTS);
+        assert_kind(i, REDLOCK_STANDING_COUNTS);
 }
 END_TEST
 
@@ -137,7 +137,7 @@ START_TEST(what_was_asked_for_and_is_marked_fits)
     greet_all(ALL, four_and_half_a_minute);
     assert_common(4, 30000, 31302);
     for (uint32_t i = 0; i < MEMBERS; i++)
-        assert_kind(i, REDLOCK__COUNTS);
+        assert_kind(i, REDLOCK_STANDING_COUNTS);
 }
 END_TEST
 
@@ -173,7 +173,7 @@ START_TEST(all_that_differ_from_what_was_asked_are_misfits)
     fleet.asked_max_ttl_ms = differences[_i].max_ttl_ms;
     greet_all(ALL, differences[_i].change);
     for (uint32_t i = 0; i < MEMBERS; i++) {
-        assert_kind(i, REDLOCK__MISFIT);
+        assert_kind(i, REDLOCK_STANDING_MISFIT);
         ck_assert_str_eq(standing_of(i).text, differences[_i].text);
     }
     ck_assert_uint_eq(fleet.quorum, 3); /* never less than a majority, nor more than all */
@@ -193,7 +193,7 @@ START_TEST(the_odd_one_is_the_minority)
 {
     greet_all(1u << 3, odd[_i].change);
     for (uint32_t i = 0; i < MEMBERS; i++)
-        assert_kind(i, i == 3 ? REDLOCK__MISFIT : REDLOCK__COUNTS);
+        assert_kind(i, i == 3 ? REDLOCK_STANDING_MISFIT : REDLOCK_STANDING_COUNTS);
     ck_assert_str_eq(standing_of(3).text, odd[_i].text);
     ck_assert_str_eq(members[3].address, "10.0.0.4:6379"); /* by which it is told */
     assert_common(3, 60000, 61602);
@@ -204,7 +204,7 @@ START_TEST(the_odd_one_may_be_the_first)
 {
     greet_all(1u << 0, odd[_i].change);
     for (uint32_t i = 0; i < MEMBERS; i++)
-        assert_kind(i, i == 0 ? REDLOCK__MISFIT : REDLOCK__COUNTS);
+        assert_kind(i, i == 0 ? REDLOCK_STANDING_MISFIT : REDLOCK_STANDING_COUNTS);
     ck_assert_ptr_nonnull(strstr(standing_of(0).text, "10.0.0.2:6379"));
     assert_common(3, 60000, 61602);
 }
@@ -214,7 +214,7 @@ START_TEST(who_fits_this_list_alone_fits_nobody)
 {
     greet_all(0x1e, another_n);
     for (uint32_t i = 0; i < MEMBERS; i++)
-        assert_kind(i, REDLOCK__MISFIT);
+        assert_kind(i, REDLOCK_STANDING_MISFIT);
     ck_assert_str_eq(standing_of(0).text,
                      "marked as one of 5 primaries, 10.0.0.2:6379 as one of 4");
     ck_assert_uint_eq(fleet.quorum, 3);
@@ -226,7 +226,7 @@ START_TEST(of_two_fleets_the_larger_one_is_ours)
     greet_all(_i == 0 ? 0x13 : 0x03, another_fleet);
     for (uint32_t i = 0; i < MEMBERS; i++) {
         bool ours = (i < 2 || (i == 4 && _i == 0)) == (_i == 0);
-        assert_kind(i, ours ? REDLOCK__COUNTS : REDLOCK__MISFIT);
+        assert_kind(i, ours ? REDLOCK_STANDING_COUNTS : REDLOCK_STANDING_MISFIT);
     }
 }
 END_TEST
@@ -241,7 +241,7 @@ START_TEST(of_equals_the_first_is_ours)
     }
     settle();
     for (uint32_t i = 0; i < 4; i++)
-        assert_kind(i, i == 0 || i == 3 ? REDLOCK__COUNTS : REDLOCK__MISFIT);
+        assert_kind(i, i == 0 || i == 3 ? REDLOCK_STANDING_COUNTS : REDLOCK_STANDING_MISFIT);
     ck_assert_uint_eq(fleet.marker.fleet, UINT64_C(0x00000bad00000000));
 }
 END_TEST
@@ -249,11 +249,11 @@ END_TEST
 START_TEST(a_misfit_that_was_marked_anew_fits)
 {
     greet_all(1u << 3, another_fleet);
-    assert_kind(3, REDLOCK__MISFIT);
+    assert_kind(3, REDLOCK_STANDING_MISFIT);
     struct redlock__marker marker = marker_of(3, 'a');
     greet_marked(3, &marker);
     settle();
-    assert_kind(3, REDLOCK__COUNTS);
+    assert_kind(3, REDLOCK_STANDING_COUNTS);
 }
 END_TEST
 
@@ -261,7 +261,8 @@ START_TEST(the_retired_have_no_say)
 {
     greet_all(_i == 0 ? 0x07 : 0x01, retired);
     for (uint32_t i = 0; i < MEMBERS; i++)
-        assert_kind(i, i == 0 || (i < 3 && _i == 0) ? REDLOCK__RETIRED : REDLOCK__COUNTS);
+        assert_kind(i, i == 0 || (i < 3 && _i == 0) ? REDLOCK_STANDING_RETIRED
+                                                    : REDLOCK_STANDING_COUNTS);
     ck_assert_uint_eq(fleet.marker.fleet, marker_of(0, 'a').fleet);
 }
 END_TEST
@@ -284,7 +285,7 @@ START_TEST(an_unknown_text_is_a_misfit_and_has_no_say)
     }
     settle();
     for (uint32_t i = 0; i < MEMBERS; i++)
-        assert_kind(i, i < 3 ? REDLOCK__MISFIT : REDLOCK__COUNTS);
+        assert_kind(i, i < 3 ? REDLOCK_STANDING_MISFIT : REDLOCK_STANDING_COUNTS);
     ck_assert_str_eq(standing_of(0).text,
                      "its key redlock:fleet can't be understood: of a later version?");
 }
@@ -304,9 +305,9 @@ START_TEST(one_server_has_one_vote)
     greet_run(3, 1);
     greet_run(4, 1);
     settle();
-    assert_kind(1, REDLOCK__COUNTS);
-    assert_kind(3, REDLOCK__TWIN);
-    assert_kind(4, REDLOCK__TWIN);
+    assert_kind(1, REDLOCK_STANDING_COUNTS);
+    assert_kind(3, REDLOCK_STANDING_TWIN);
+    assert_kind(4, REDLOCK_STANDING_TWIN);
     ck_assert_str_eq(standing_of(4).text,
                      "the same server as 10.0.0.2:6379 (run id 000000000000...)");
 }
@@ -318,11 +319,11 @@ START_TEST(only_the_connected_are_twins)
     greet_all(0, nothing);
     greet_run(3, 1);
     redlock__fleet_settle(&fleet, members, ALL & ~(1u << 1));
-    assert_kind(3, REDLOCK__COUNTS);
+    assert_kind(3, REDLOCK_STANDING_COUNTS);
     redlock__fleet_settle(&fleet, members, ALL & ~(1u << 3));
-    assert_kind(3, REDLOCK__COUNTS);
+    assert_kind(3, REDLOCK_STANDING_COUNTS);
     settle();
-    assert_kind(3, REDLOCK__TWIN);
+    assert_kind(3, REDLOCK_STANDING_TWIN);
 }
 END_TEST
 
@@ -337,7 +338,7 @@ START_TEST(those_who_do_not_say_are_no_twins)
     }
     settle();
     for (uint32_t i = 0; i < MEMBERS; i++)
-        assert_kind(i, REDLOCK__COUNTS);
+        assert_kind(i, REDLOCK_STANDING_COUNTS);
 }
 END_TEST
 

@@ -62,7 +62,7 @@ static void restarted(void)
     facts.uptime_s = 5;
     ck_assert(!greeted(0, &facts));
     settle();
-    assert_kind(0, REDLOCK__GUARD);
+    assert_kind(0, REDLOCK_STANDING_GUARD);
 }
 
 static void durable_settings(void)
@@ -144,21 +144,22 @@ static void is_without_marker(void)
 
 static const struct {
     void (*change)(void);
-    enum redlock__standing_kind kind;
+    redlock_standing kind;
     bool by_waiting;
     const char *says;
 } kinds[] = {
-    {is_not_greeted, REDLOCK__UNKNOWN, false, "not connected yet"},
-    {is_replica, REDLOCK__REPLICA, false, "list that one, and only primaries"},
-    {is_twin, REDLOCK__TWIN, false, "the same server as 10.0.0.4:6379 (run id 000000000000...)"},
-    {is_misfit, REDLOCK__MISFIT, false, "can't be understood: of a later version?"},
-    {is_retired, REDLOCK__RETIRED, false, "another primary has its place"},
-    {refuses_server, REDLOCK__UNREADABLE, false,
+    {is_not_greeted, REDLOCK_STANDING_UNKNOWN, false, "not connected yet"},
+    {is_replica, REDLOCK_STANDING_REPLICA, false, "list that one, and only primaries"},
+    {is_twin, REDLOCK_STANDING_TWIN, false,
+     "the same server as 10.0.0.4:6379 (run id 000000000000...)"},
+    {is_misfit, REDLOCK_STANDING_MISFIT, false, "can't be understood: of a later version?"},
+    {is_retired, REDLOCK_STANDING_RETIRED, false, "another primary has its place"},
+    {refuses_server, REDLOCK_STANDING_UNREADABLE, false,
      "grant +info: without it its vote can't count (NOPERM this user may not)"},
-    {refuses_replication, REDLOCK__UNREADABLE, false, "grant +info: "},
-    {refuses_marker, REDLOCK__UNREADABLE, false, "grant +get ~redlock:*: "},
-    {is_fine, REDLOCK__COUNTS, true, "marked: it has not restarted since"},
-    {is_without_marker, REDLOCK__GUARD, true,
+    {refuses_replication, REDLOCK_STANDING_UNREADABLE, false, "grant +info: "},
+    {refuses_marker, REDLOCK_STANDING_UNREADABLE, false, "grant +get ~redlock:*: "},
+    {is_fine, REDLOCK_STANDING_COUNTS, true, "marked: it has not restarted since"},
+    {is_without_marker, REDLOCK_STANDING_GUARD, true,
      "has no marker: it is new, or lost its data; counts in 62 s"},
 };
 
@@ -174,7 +175,7 @@ static void become(size_t kind)
     if (kinds[kind].change == is_not_greeted)
         is_not_greeted();
     settle();
-    if (kinds[kind].kind == REDLOCK__TWIN) /* the first in the list has the vote */
+    if (kinds[kind].kind == REDLOCK_STANDING_TWIN) /* the first in the list has the vote */
         members[0].twin = &members[3];
 }
 
@@ -193,13 +194,13 @@ START_TEST(without_a_guard_all_but_strangers_count)
 {
     fleet.asked_guard_ms = 0;
     become((size_t)_i);
-    enum redlock__standing_kind kind = kinds[_i].kind;
-    if (kind == REDLOCK__UNREADABLE || kind == REDLOCK__GUARD)
-        kind = REDLOCK__COUNTS;
+    redlock_standing kind = kinds[_i].kind;
+    if (kind == REDLOCK_STANDING_UNREADABLE || kind == REDLOCK_STANDING_GUARD)
+        kind = REDLOCK_STANDING_COUNTS;
     assert_kind(0, kind);
-    if (kinds[_i].kind == REDLOCK__UNREADABLE)
+    if (kinds[_i].kind == REDLOCK_STANDING_UNREADABLE)
         assert_says(0, "without it nobody checks who this is");
-    if (kinds[_i].kind == REDLOCK__GUARD)
+    if (kinds[_i].kind == REDLOCK_STANDING_GUARD)
         assert_says(0, "the restart guard is off");
     struct redlock__marker marker;
     ck_assert(!wants(&marker));
@@ -212,7 +213,7 @@ START_TEST(without_a_guard_a_step_bars_nobody)
     fleet.asked_guard_ms = 0;
     become(8);
     redlock__member_bar(&members[0], now);
-    assert_kind(0, REDLOCK__COUNTS);
+    assert_kind(0, REDLOCK_STANDING_COUNTS);
 }
 END_TEST
 
@@ -225,11 +226,11 @@ START_TEST(a_marker_of_this_run_counts_at_once)
     facts.uptime_s = 0;
     ck_assert(!greeted(0, &facts)); /* nothing was granted to this client */
     settle();
-    assert_kind(0, REDLOCK__COUNTS);
+    assert_kind(0, REDLOCK_STANDING_COUNTS);
     ck_assert(!on_probation());
     now += S(1);
     ck_assert(!greeted(0, &facts)); /* a new connection to the same run */
-    assert_kind(0, REDLOCK__COUNTS);
+    assert_kind(0, REDLOCK_STANDING_COUNTS);
 }
 END_TEST
 
@@ -253,10 +254,10 @@ START_TEST(a_restart_seen_by_this_client_forgets)
     now += S(1);
     facts = marked_facts_of(0, 'b', 'a');
     ck_assert(greeted(0, &facts));
-    assert_kind(0, REDLOCK__GUARD);
+    assert_kind(0, REDLOCK_STANDING_GUARD);
     now += S(1);
     ck_assert(!greeted(0, &facts)); /* once */
-    assert_kind(0, REDLOCK__GUARD);
+    assert_kind(0, REDLOCK_STANDING_GUARD);
 }
 END_TEST
 
@@ -265,7 +266,7 @@ START_TEST(what_was_said_before_its_greeting_is_not_taken_in)
     restarted();
     struct redlock__facts newer = marked_facts_of(0, 'c', 'c');
     ck_assert(!redlock__member_told(&members[0], REDLOCK__CMD_MARKER, &newer, now));
-    assert_kind(0, REDLOCK__GUARD);
+    assert_kind(0, REDLOCK_STANDING_GUARD);
     ck_assert_str_eq(members[0].facts.run_id, facts.run_id);
 }
 END_TEST
@@ -276,7 +277,7 @@ START_TEST(time_alone_ends_no_probation)
 {
     restarted();
     now += 2 * guard_ns;
-    assert_kind(0, REDLOCK__GUARD);
+    assert_kind(0, REDLOCK_STANDING_GUARD);
     ck_assert_int_gt(standing_of(0).counts_at_ns, now);
 }
 END_TEST
@@ -288,10 +289,10 @@ START_TEST(probation_ends_when_the_key_is_still_there_after_a_guard)
     told_seen("77", 0);
     now = since + guard_ns - 1;
     told_seen("77", (now - since) / S(1));
-    assert_kind(0, REDLOCK__GUARD);
+    assert_kind(0, REDLOCK_STANDING_GUARD);
     now = since + guard_ns;
     told_seen("77", (now - since) / S(1));
-    assert_kind(0, REDLOCK__COUNTS);
+    assert_kind(0, REDLOCK_STANDING_COUNTS);
     assert_says(0, "restarted longer ago than any lease lasts");
     ck_assert(on_probation()); /* until its marker names this run */
 }
@@ -302,14 +303,14 @@ START_TEST(the_primarys_own_key_ends_probation_for_a_new_client)
 {
     restarted();
     told_seen("77", 61);
-    assert_kind(0, REDLOCK__GUARD);
+    assert_kind(0, REDLOCK_STANDING_GUARD);
     ck_assert_int_eq(standing_of(0).counts_at_ns, now - S(61) + guard_ns + S(1));
     now += S(1);
     told_seen("77", 62);
-    assert_kind(0, REDLOCK__GUARD);
+    assert_kind(0, REDLOCK_STANDING_GUARD);
     now += S(1);
     told_seen("77", 63);
-    assert_kind(0, REDLOCK__COUNTS);
+    assert_kind(0, REDLOCK_STANDING_COUNTS);
 }
 END_TEST
 
@@ -319,7 +320,7 @@ START_TEST(a_key_of_the_future_says_nothing)
     told_seen("77", -1000); /* the primary's clock went back */
     ck_assert_int_eq(standing_of(0).counts_at_ns, now + guard_ns);
     told_seen("77", INT64_MAX / 1000000);
-    assert_kind(0, REDLOCK__COUNTS); /* and nothing wraps */
+    assert_kind(0, REDLOCK_STANDING_COUNTS); /* and nothing wraps */
 }
 END_TEST
 
@@ -332,13 +333,13 @@ START_TEST(another_key_begins_anew)
     ck_assert_int_eq(standing_of(0).counts_at_ns, now + guard_ns);
     now += S(2);
     told_seen("88", 2);
-    assert_kind(0, REDLOCK__GUARD);
+    assert_kind(0, REDLOCK_STANDING_GUARD);
     now += guard_ns - S(2);
     told_seen("99", 0); /* and once more */
-    assert_kind(0, REDLOCK__GUARD);
+    assert_kind(0, REDLOCK_STANDING_GUARD);
     now += guard_ns;
     told_seen("99", 61);
-    assert_kind(0, REDLOCK__COUNTS);
+    assert_kind(0, REDLOCK_STANDING_COUNTS);
 }
 END_TEST
 
@@ -348,16 +349,16 @@ START_TEST(a_new_connection_has_to_be_confirmed)
     told_seen("77", 0);
     now += guard_ns;
     told_seen("77", 61);
-    assert_kind(0, REDLOCK__COUNTS);
+    assert_kind(0, REDLOCK_STANDING_COUNTS);
     ck_assert(!greeted(0, &facts));
-    assert_kind(0, REDLOCK__GUARD); /* who knows what happened meanwhile */
+    assert_kind(0, REDLOCK_STANDING_GUARD); /* who knows what happened meanwhile */
     ck_assert_int_eq(standing_of(0).counts_at_ns, now + 1);
     assert_says(0, "counts in 1 s");
     told_seen("77", 61);
-    assert_kind(0, REDLOCK__COUNTS);
+    assert_kind(0, REDLOCK_STANDING_COUNTS);
     greeted(0, &facts);
     told_seen("88", 0);
-    assert_kind(0, REDLOCK__GUARD);
+    assert_kind(0, REDLOCK_STANDING_GUARD);
 }
 END_TEST
 
@@ -368,14 +369,14 @@ START_TEST(where_the_key_is_refused_the_marker_has_to_stay)
     restarted();
     now += guard_ns;
     told_marker(&marker);
-    assert_kind(0, REDLOCK__GUARD); /* no refusal yet: the key will tell */
+    assert_kind(0, REDLOCK_STANDING_GUARD); /* no refusal yet: the key will tell */
     refuse(REDLOCK__FACT_SEEN);
     told(REDLOCK__CMD_SEEN);
-    assert_kind(0, REDLOCK__GUARD);
+    assert_kind(0, REDLOCK_STANDING_GUARD);
     told_marker(&marker);
-    assert_kind(0, REDLOCK__COUNTS);
+    assert_kind(0, REDLOCK_STANDING_COUNTS);
     told_no_marker();
-    assert_kind(0, REDLOCK__GUARD);
+    assert_kind(0, REDLOCK_STANDING_GUARD);
     ck_assert_int_eq(standing_of(0).counts_at_ns, now + guard_ns);
 }
 END_TEST
@@ -391,7 +392,7 @@ START_TEST(a_marker_that_vanished_took_the_leases_with_it)
     now += S(5);
     ck_assert(_i == 0 ? told_no_marker() : (is_without_marker(), greeted(0, &facts)));
     settle();
-    assert_kind(0, REDLOCK__GUARD);
+    assert_kind(0, REDLOCK_STANDING_GUARD);
     ck_assert_int_eq(standing_of(0).counts_at_ns, now + guard_ns);
     assert_says(0, "has no marker: it is new, or lost its data; counts in 62 s");
     ck_assert(!told_no_marker()); /* once */
@@ -409,7 +410,7 @@ START_TEST(a_marker_nobody_could_read_did_not_vanish)
     facts.refusal[REDLOCK__FACT_MARKER][0] = '\0';
     ck_assert(!told_marker(&marker));
     settle();
-    assert_kind(0, REDLOCK__COUNTS);
+    assert_kind(0, REDLOCK_STANDING_COUNTS);
 }
 END_TEST
 
@@ -420,12 +421,12 @@ START_TEST(a_marker_refused_for_once_makes_no_misfit)
     facts = marked_facts_of(0, 'a', 'a');
     greeted(0, &facts);
     settle();
-    assert_kind(0, REDLOCK__COUNTS);
+    assert_kind(0, REDLOCK_STANDING_COUNTS);
     refuse(REDLOCK__FACT_MARKER);
     told(REDLOCK__CMD_MARKER);
     settle();
     ck_assert_str_eq(members[0].misfit, "");
-    assert_kind(0, REDLOCK__UNREADABLE);
+    assert_kind(0, REDLOCK_STANDING_UNREADABLE);
 }
 END_TEST
 
@@ -438,10 +439,10 @@ START_TEST(in_a_known_fleet_uptime_is_not_trusted_any_more)
     told_no_marker();
     settle();
     ck_assert(fleet.marked);
-    assert_kind(0, REDLOCK__GUARD);
+    assert_kind(0, REDLOCK_STANDING_GUARD);
     now += guard_ns;
     told_seen("77", 62);
-    assert_kind(0, REDLOCK__COUNTS);
+    assert_kind(0, REDLOCK_STANDING_COUNTS);
 }
 END_TEST
 
@@ -454,10 +455,10 @@ START_TEST(a_text_that_vanished_takes_the_trust_in_uptime_along)
     greeted(0, &facts);
     settle();
     ck_assert(!fleet.marked);
-    assert_kind(0, REDLOCK__MISFIT);
+    assert_kind(0, REDLOCK_STANDING_MISFIT);
     ck_assert(told_no_marker());
     settle();
-    assert_kind(0, REDLOCK__GUARD);
+    assert_kind(0, REDLOCK_STANDING_GUARD);
     ck_assert_int_eq(standing_of(0).counts_at_ns, now + guard_ns);
 }
 END_TEST
@@ -471,12 +472,12 @@ START_TEST(two_flushes_are_two)
     ck_assert_int_eq(standing_of(0).counts_at_ns, now + guard_ns);
     now += guard_ns - S(1);
     told_seen("88", 60);
-    assert_kind(0, REDLOCK__GUARD);
+    assert_kind(0, REDLOCK_STANDING_GUARD);
     told_seen("99", 0);
     ck_assert_int_eq(standing_of(0).counts_at_ns, now + guard_ns);
     now += guard_ns;
     told_seen("99", 61);
-    assert_kind(0, REDLOCK__COUNTS);
+    assert_kind(0, REDLOCK_STANDING_COUNTS);
 }
 END_TEST
 
@@ -487,11 +488,11 @@ START_TEST(a_durable_primary_counts_after_a_restart)
     came_back_durable();
     ck_assert(!greeted(0, &facts));
     settle();
-    assert_kind(0, REDLOCK__COUNTS);
+    assert_kind(0, REDLOCK_STANDING_COUNTS);
     assert_says(0, "restarted, and is durable: it kept its data");
     ck_assert(!on_probation());
     greeted(0, &facts); /* the same run again */
-    assert_kind(0, REDLOCK__COUNTS);
+    assert_kind(0, REDLOCK_STANDING_COUNTS);
 }
 END_TEST
 
@@ -510,9 +511,9 @@ START_TEST(a_durable_restart_that_was_seen_forgets_nothing)
     ck_assert(!greeted(0, &facts));
     settle();
     ck_assert_uint_eq(members[0].clock.samples, 7); /* its keys go on by the same clock */
-    assert_kind(0, REDLOCK__STEPPED);
+    assert_kind(0, REDLOCK_STANDING_STEPPED);
     now += guard_ns;
-    assert_kind(0, REDLOCK__COUNTS);
+    assert_kind(0, REDLOCK_STANDING_COUNTS);
 }
 END_TEST
 
@@ -573,14 +574,19 @@ static void marker_is_retired(void)
 
 static const struct {
     void (*change)(void);
-    enum redlock__standing_kind kind;
+    redlock_standing kind;
 } breaks_durable[] = {
-    {marker_is_not_durable, REDLOCK__GUARD}, {settings_are_not, REDLOCK__GUARD},
-    {settings_are_unknown, REDLOCK__GUARD},  {has_replicas, REDLOCK__GUARD},
-    {was_promoted, REDLOCK__GUARD},          {had_replicas_before, REDLOCK__GUARD},
-    {was_a_replica_before, REDLOCK__GUARD},  {marker_is_gone, REDLOCK__GUARD},
-    {marker_is_retired, REDLOCK__RETIRED},   {refuses_replication, REDLOCK__UNREADABLE},
-    {is_replica, REDLOCK__REPLICA},
+    {marker_is_not_durable, REDLOCK_STANDING_GUARD},
+    {settings_are_not, REDLOCK_STANDING_GUARD},
+    {settings_are_unknown, REDLOCK_STANDING_GUARD},
+    {has_replicas, REDLOCK_STANDING_GUARD},
+    {was_promoted, REDLOCK_STANDING_GUARD},
+    {had_replicas_before, REDLOCK_STANDING_GUARD},
+    {was_a_replica_before, REDLOCK_STANDING_GUARD},
+    {marker_is_gone, REDLOCK_STANDING_GUARD},
+    {marker_is_retired, REDLOCK_STANDING_RETIRED},
+    {refuses_replication, REDLOCK_STANDING_UNREADABLE},
+    {is_replica, REDLOCK_STANDING_REPLICA},
 };
 
 START_TEST(whatever_breaks_it_no_data_was_kept)
@@ -598,9 +604,9 @@ START_TEST(a_durable_one_that_was_flushed_has_lost_it_all)
     came_back_durable();
     greeted(0, &facts);
     settle();
-    assert_kind(0, REDLOCK__COUNTS);
+    assert_kind(0, REDLOCK_STANDING_COUNTS);
     ck_assert(told_no_marker());
-    assert_kind(0, REDLOCK__GUARD);
+    assert_kind(0, REDLOCK_STANDING_GUARD);
 }
 END_TEST
 
@@ -612,21 +618,21 @@ START_TEST(without_markers_uptime_counts_unconfirmed)
     facts.uptime_s = 62; /* whole seconds: a second less is proven */
     greeted(0, &facts);
     settle();
-    assert_kind(0, REDLOCK__GUARD);
+    assert_kind(0, REDLOCK_STANDING_GUARD);
     ck_assert_int_eq(standing_of(0).counts_at_ns, now + guard_ns + S(1) - S(62));
     assert_says(0, "started 62 s ago, counts in 1 s; "
                    "if no lease can be out: redlock init --no-leases-out");
     now = standing_of(0).counts_at_ns - 1;
-    assert_kind(0, REDLOCK__GUARD);
+    assert_kind(0, REDLOCK_STANDING_GUARD);
     ck_assert(on_probation());
     now++;
-    assert_kind(0, REDLOCK__UNCONFIRMED);
+    assert_kind(0, REDLOCK_STANDING_UNCONFIRMED);
     assert_says(0, "unconfirmed: up for long enough, as it says itself; see 'redlock init'");
     ck_assert(!on_probation());
     now = S(1000) + guard_ns;
-    assert_kind(0, REDLOCK__UNCONFIRMED); /* nobody looked meanwhile */
+    assert_kind(0, REDLOCK_STANDING_UNCONFIRMED); /* nobody looked meanwhile */
     told_seen("77", 62);
-    assert_kind(0, REDLOCK__COUNTS);
+    assert_kind(0, REDLOCK_STANDING_COUNTS);
     assert_says(0, "watched for longer than any lease lasts");
 }
 END_TEST
@@ -637,11 +643,11 @@ START_TEST(uptime_is_for_those_who_see_all_members)
     facts = facts_of(0, 'a');
     greeted(0, &facts);
     redlock__fleet_settle(&fleet, members, 0xf);
-    assert_kind(0, REDLOCK__GUARD);
+    assert_kind(0, REDLOCK_STANDING_GUARD);
     ck_assert_int_eq(standing_of(0).counts_at_ns, now + guard_ns);
     ck_assert(on_probation());
     told_seen("77", 63); /* another client watched */
-    assert_kind(0, REDLOCK__COUNTS);
+    assert_kind(0, REDLOCK_STANDING_COUNTS);
 }
 END_TEST
 
@@ -657,10 +663,10 @@ START_TEST(without_markers_a_flush_is_seen_by_the_key)
     members[0].succeeded = true; /* so that uptime doesn't matter */
     now += S(1);
     told_seen("88", 1);
-    assert_kind(0, REDLOCK__GUARD);
+    assert_kind(0, REDLOCK_STANDING_GUARD);
     now += guard_ns - S(1);
     told_seen("88", 61);
-    assert_kind(0, REDLOCK__COUNTS);
+    assert_kind(0, REDLOCK_STANDING_COUNTS);
 }
 END_TEST
 
@@ -669,17 +675,17 @@ START_TEST(who_knew_the_old_run_does_not_trust_uptime)
     facts = facts_of(0, 'a');
     greeted(0, &facts);
     settle();
-    assert_kind(0, REDLOCK__UNCONFIRMED);
+    assert_kind(0, REDLOCK_STANDING_UNCONFIRMED);
     facts = facts_of(0, 'b'); /* up for days, it says */
     ck_assert(greeted(0, &facts));
-    assert_kind(0, REDLOCK__GUARD);
+    assert_kind(0, REDLOCK_STANDING_GUARD);
     ck_assert_int_eq(standing_of(0).counts_at_ns, now + guard_ns);
     greeted(0, &facts);
-    assert_kind(0, REDLOCK__GUARD);
+    assert_kind(0, REDLOCK_STANDING_GUARD);
     now += guard_ns;
-    assert_kind(0, REDLOCK__GUARD);
+    assert_kind(0, REDLOCK_STANDING_GUARD);
     told_seen("77", 62);
-    assert_kind(0, REDLOCK__COUNTS);
+    assert_kind(0, REDLOCK_STANDING_COUNTS);
 }
 END_TEST
 
@@ -689,7 +695,7 @@ START_TEST(an_uptime_beyond_all_bounds_does_no_harm)
     facts.uptime_s = _i == 0 ? INT64_MAX : INT64_MAX / 1000 + 1;
     greeted(0, &facts);
     settle();
-    assert_kind(0, REDLOCK__UNCONFIRMED);
+    assert_kind(0, REDLOCK_STANDING_UNCONFIRMED);
 }
 END_TEST
 
@@ -701,13 +707,13 @@ START_TEST(a_step_bars_for_a_guard)
     members[0].clock.step_least_ns = S(30) - REDLOCK__MS;
     members[0].clock.step_most_ns = S(30) + REDLOCK__MS;
     redlock__member_bar(&members[0], now);
-    assert_kind(0, REDLOCK__STEPPED);
+    assert_kind(0, REDLOCK_STANDING_STEPPED);
     assert_says(0, "its clock was stepped by +30000 ms 0 s ago, counts in 62 s");
     ck_assert_int_eq(standing_of(0).counts_at_ns, now + guard_ns);
     now += guard_ns - 1;
-    assert_kind(0, REDLOCK__STEPPED);
+    assert_kind(0, REDLOCK_STANDING_STEPPED);
     now++;
-    assert_kind(0, REDLOCK__COUNTS);
+    assert_kind(0, REDLOCK_STANDING_COUNTS);
 }
 END_TEST
 
@@ -716,7 +722,7 @@ START_TEST(a_bar_can_be_lifted)
     become(8);
     redlock__member_bar(&members[0], now);
     redlock__member_unbar(&members[0]);
-    assert_kind(0, REDLOCK__COUNTS);
+    assert_kind(0, REDLOCK_STANDING_COUNTS);
 }
 END_TEST
 
@@ -727,11 +733,11 @@ START_TEST(a_restart_lifts_the_bar)
     members[0].clock.samples = 7;
     redlock__member_bar(&members[0], now);
     greeted(0, &facts);
-    assert_kind(0, REDLOCK__STEPPED); /* a new connection doesn't */
+    assert_kind(0, REDLOCK_STANDING_STEPPED); /* a new connection doesn't */
     ck_assert_uint_eq(members[0].clock.samples, 7);
     facts = marked_facts_of(0, 'b', 'b');
     greeted(0, &facts);
-    assert_kind(0, REDLOCK__COUNTS);
+    assert_kind(0, REDLOCK_STANDING_COUNTS);
     ck_assert_uint_eq(members[0].clock.samples, 0);
 }
 END_TEST
@@ -757,7 +763,7 @@ static void end_probation(void)
     now += guard_ns;
     told_seen("77", 62);
     told_seen("77", 62);
-    assert_kind(0, REDLOCK__COUNTS);
+    assert_kind(0, REDLOCK_STANDING_COUNTS);
 }
 
 START_TEST(a_marker_that_says_it_all_is_left)
@@ -829,7 +835,7 @@ START_TEST(a_durable_one_stays_durable)
     settle();
     assert_wanted('b', true, 1);
     told_replicas(1);
-    assert_kind(0, REDLOCK__COUNTS);
+    assert_kind(0, REDLOCK_STANDING_COUNTS);
     assert_wanted('b', false, 1);
 }
 END_TEST
@@ -869,12 +875,32 @@ START_TEST(who_refuses_is_not_asked_again)
 }
 END_TEST
 
+/* Others believe what is marked, also those who ask for the whole guard. */
+START_TEST(who_waits_less_than_the_others_marks_nothing_for_them)
+{
+    struct redlock__marker marker;
+    restarted();
+    fleet.asked_guard_ms = 1000;
+    settle();
+    now += S(3);
+    told_seen("77", 3);
+    assert_kind(0, REDLOCK_STANDING_COUNTS);
+    ck_assert(!wants(&marker));
+    fleet.asked_guard_ms = 0;
+    settle();
+    ck_assert(!wants(&marker));
+    now += S(60);
+    told_seen("77", 63);
+    ck_assert(wants(&marker));
+}
+END_TEST
+
 START_TEST(who_does_not_count_is_not_marked)
 {
     struct redlock__marker marker;
     become((size_t)_i);
     ck_assert(!wants(&marker));
-    ck_assert_int_eq(on_probation(), kinds[_i].kind == REDLOCK__GUARD);
+    ck_assert_int_eq(on_probation(), kinds[_i].kind == REDLOCK_STANDING_GUARD);
 }
 END_TEST
 
@@ -950,6 +976,7 @@ static void add_marks(TCase *t)
     tcase_add_test(t, a_durable_one_stays_durable);
     tcase_add_test(t, durable_with_replicas_is_taken_back);
     tcase_add_test(t, who_refuses_is_not_asked_again);
+    tcase_add_test(t, who_waits_less_than_the_others_marks_nothing_for_them);
     tcase_add_loop_test(t, who_does_not_count_is_not_marked, 0, LENGTH(kinds));
     tcase_add_test(t, while_its_clock_bars_it_it_is_not_marked);
 }

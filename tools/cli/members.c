@@ -53,6 +53,10 @@ void members_wait(const struct session *session, struct members *members)
 
 size_t members_quorum(const struct session *session)
 {
+    redlock_fleet fleet = {.size = sizeof fleet};
+
+    if (redlock_fleet_get(session->client, &fleet) == REDLOCK_OK)
+        return fleet.quorum;
     return session->args->quorum ? (size_t)session->args->quorum : session->node_count / 2 + 1;
 }
 
@@ -94,11 +98,9 @@ int64_t members_wait_ms(const struct members *members, size_t quorum)
     return least;
 }
 
-/* The library tells these apart from others that no waiting helps by their text alone. */
 static int is_misfit(const redlock_node_health *node)
 {
-    return node->state == REDLOCK_NODE_READY && !node->counts && node->counts_in_ms < 0 &&
-           strncmp(node->standing, "retired", 7) != 0 && strncmp(node->standing, "grant ", 6) != 0;
+    return node->state == REDLOCK_NODE_READY && node->kind >= REDLOCK_STANDING_REPLICA;
 }
 
 int members_misfit(const struct members *members)
