@@ -14,13 +14,16 @@
  *    redlock_is_held() says so, but it cannot stop your code in between two
  *    instructions. Ask before every step that matters, and leave a margin.
  *  - It trusts that clocks run at about the same rate. The drift allowance
- *    (1 % of the ttl and 2 ms, by default) covers rates, not steps: Redis and
- *    Valkey expire keys by wall clock, and a primary whose clock is stepped
- *    forward forgets the lock early.
- *  - It trusts primaries to remember. A primary that restarts without its data
- *    would vote twice. This version has no restart guard: use primaries with
- *    "appendonly yes" and "appendfsync always", or wait a full ttl before a
- *    restarted one is let back in.
+ *    (1 % of the ttl and 2 ms, by default, more where more was measured) covers
+ *    rates, not steps: Redis and Valkey expire keys by wall clock, and a primary
+ *    whose clock is stepped forward forgets the lock early. A client that holds
+ *    leases looks at the primaries' clocks once a second and takes such a vote
+ *    away; until then, and in a process that lives shorter, a step goes unseen.
+ *  - It trusts primaries to remember. One that restarted without its data would
+ *    vote twice, so its vote does not count for max_ttl + drift + 1 s (the restart
+ *    guard), unless it can prove that it forgot nothing. A primary that loses keys
+ *    without restarting (eviction, DEL, FLUSHALL) is seen up to a second late, or
+ *    not at all; evicting one lock key is never seen.
  *  - It is not a fence. Writes already on their way when a lease ends still
  *    arrive. Only the guarded resource can refuse them, by comparing a number
  *    that grows with each holder; this version does not issue such numbers.
@@ -90,8 +93,10 @@ extern "C" {
 #define REDLOCK_TEXT_LEN 128            /* bytes of a node's text, final NUL included */
 #define REDLOCK_ADDRESS_LEN 256         /* bytes of a node's address, final NUL included */
 #define REDLOCK_TOKEN_LEN 80            /* bytes of a token text, final NUL included */
+#define REDLOCK_RUN_ID_LEN 41           /* bytes of a primary's run id, final NUL included */
 
 #define REDLOCK_WAIT_FOREVER INT64_C(-1)
+#define REDLOCK_GUARD_AUTO INT64_C(-1)
 
 /* ---- results ------------------------------------------------------------ */
 
@@ -181,9 +186,15 @@ typedef struct redlock_options {
     size_t node_count;    /* 1 is single-instance mode, through the same path */
     const char *password; /* used where a URI has none; NULL: no AUTH */
 
-    uint32_t quorum;            /* 0: majority. Else n/2+1 .. n */
+    /*
+     * What all clients of the same primaries have to agree on. Where redlock_init() has
+     * marked the primaries, 0 takes what they are marked with, and any other value must
+     * equal it, else acquire and extend return MISCONFIGURED.
+     */
+    uint32_t quorum;    /* 0: as marked, or a majority. Else n/2+1 .. n */
+    int64_t max_ttl_ms; /* 0: as marked, or 60000. A longer ttl is refused: renew instead */
+
     uint32_t drift_ppm;         /* summed rate error of client and primary: 10000 (1 %) */
-    int64_t max_ttl_ms;         /* 60000; a longer ttl is refused: renew instead */
     int64_t node_timeout_ms;    /* 0: clamp(ttl / 20, 20, 500), per lock */
     int64_t connect_timeout_ms; /* 1000: name, connect, TLS and greeting together */
     int64_t silence_limit_ms;   /* 2000: a link with a request pending this long closes */
@@ -199,6 +210,13 @@ typedef struct redlock_options {
      * client (redlock_fd() below). Endpoints must then be numeric or unix.
      */
     int external_loop;
+
+    /*
+     * How long the vote of a primary that may have forgotten a lease doesn't count.
+     * REDLOCK_GUARD_AUTO: max_ttl + drift + 1 s, which is what makes it safe. 0: no guard, said
+     * once in the log; then a primary that restarts empty can vote twice.
+     */
+    int64_t restart_guard_ms;
 
     /*
      * For rediss:// nodes; an error if there are none. A primary's certificate is always verified,
@@ -260,7 +278,8 @@ typedef enum redlock_vote {
     REDLOCK_VOTE_FOREIGN = 3, /* the key is another owner's */
     REDLOCK_VOTE_ERROR = 4,   /* the primary answered with an error: see text */
     REDLOCK_VOTE_SILENT = 5,  /* no answer within the node timeout */
-    REDLOCK_VOTE_DOWN = 6     /* no connection: see text */
+    REDLOCK_VOTE_DOWN = 6,    /* no connection: see text */
+    REDLOCK_VOTE_BARRED = 7   /* not asked, since its vote doesn't count now: see text */
 } redlock_vote;
 
 typedef struct redlock_node_result {
@@ -337,7 +356,10 @@ REDLOCK_API void redlock_lock_options_init(redlock_lock_options *options);
  *                 another caller of this client)
  *   EXPIRED       the quorum answered only when the validity was used up
  *   CANCELLED     by redlock_cancel()
- *   errors        ARGUMENT, TTL, KEY, LIMIT, MEMORY, SYSTEM, FORKED, STATE
+ *   errors        ARGUMENT, TTL, KEY, LIMIT, MEMORY, SYSTEM, FORKED, STATE, MISCONFIGURED
+ *                 (the primaries don't fit together, options->results says why: the same
+ *                 server twice, a replica, other markers; only until a first lock was held:
+ *                 later such a vote is left out)
  * On anything but 0 *lock is untouched and every key this call may have left
  * behind is being removed.
  */
@@ -357,7 +379,8 @@ REDLOCK_API REDLOCK_MUST_USE int redlock_acquire(redlock_client *client, const v
  * Threads: any, one operation per lock at a time (else ERR_STATE); a renewal
  * under way is waited for. Blocks: at most connect timeout + node timeout.
  * Returns 0 with a new deadline; EXPIRED, LOST, CANCELLED; NO_QUORUM (the deadline
- * stands, but for a shorter ttl_ms; the keys stay); errors TTL, STATE, MEMORY, FORKED.
+ * stands, but for a shorter ttl_ms; the keys stay); errors TTL, STATE, MEMORY, FORKED,
+ * MISCONFIGURED (as redlock_acquire).
  */
 REDLOCK_API REDLOCK_MUST_USE int redlock_extend(redlock_lock *lock, int64_t ttl_ms);
 
@@ -417,6 +440,13 @@ REDLOCK_API int64_t redlock_deadline_ns(const redlock_lock *lock);
  * be at least REDLOCK_TOKEN_LEN. Threads: any. Blocks: never on the network.
  * Returns 0; errors STATE (not acquired), ARGUMENT, FORKED. */
 REDLOCK_API int redlock_token(const redlock_lock *lock, char *token, size_t token_size);
+
+/*
+ * How many of the primaries that keep the lock could fail before the quorum is gone; -1 if it is
+ * not held. Renewal raises it again when primaries come back. Threads: any. Blocks: never on the
+ * network.
+ */
+REDLOCK_API int redlock_margin(const redlock_lock *lock);
 
 /* A word for a vote: "ours", "free", "foreign", ... Never NULL. Threads: any. */
 REDLOCK_API const char *redlock_vote_name(redlock_vote vote);
@@ -483,18 +513,96 @@ typedef enum redlock_node_state {
     REDLOCK_NODE_READY = 2
 } redlock_node_state;
 
+typedef enum redlock_standing {
+    REDLOCK_STANDING_UNKNOWN = 0, /* not connected yet */
+    REDLOCK_STANDING_COUNTS = 1,
+    REDLOCK_STANDING_UNCONFIRMED = 2, /* counts, by its uptime alone */
+    REDLOCK_STANDING_GUARD = 3,       /* it may have forgotten a lease */
+    REDLOCK_STANDING_STEPPED = 4,     /* its clock was: keys set before died early */
+    REDLOCK_STANDING_RETIRED = 5,     /* by redlock_init() */
+    REDLOCK_STANDING_UNREADABLE = 6,  /* refuses to say what is needed to know */
+    REDLOCK_STANDING_REPLICA = 7,     /* from here on: it doesn't belong in the list */
+    REDLOCK_STANDING_TWIN = 8,        /* the same server as an earlier one */
+    REDLOCK_STANDING_MISFIT = 9       /* its marker and ours, or the others', differ */
+} redlock_standing;
+
 typedef struct redlock_node_health {
     char address[REDLOCK_ADDRESS_LEN];
     redlock_node_state state;
     uint32_t pending;            /* requests without an answer */
     uint64_t connects;           /* connections made */
     char text[REDLOCK_TEXT_LEN]; /* why it was last down; "" if never */
+
+    redlock_standing kind;
+    int counts;           /* 1: its vote counts for new locks, while it is READY */
+    int64_t counts_in_ms; /* until it does, if nothing else happens; -1: not by waiting */
+    char standing[REDLOCK_TEXT_LEN]; /* why it counts, or why not */
+    char run_id[REDLOCK_RUN_ID_LEN]; /* of the server process; "" if not known */
+
+    /* Its wall clock against this machine's, measured at most once a second while locks are
+     * held or a guard runs. */
+    int64_t offset_us, offset_bound_us; /* its clock - ours, +- ; bound -1: never measured */
+    int64_t step_us;                    /* the last step seen, forward positive; 0: none */
+    int64_t step_age_ms;                /* how long ago; -1: none */
+    int32_t rate_ppm, rate_bound_ppm;   /* how much faster it runs, +- ; bound -1: not yet */
 } redlock_node_health;
 
 /* State per primary; returns their number, writes at most `count`.
  * Threads: any. Blocks: never on the network. */
 REDLOCK_API size_t redlock_health(const redlock_client *client, redlock_node_health *nodes,
                                   size_t count);
+
+/* What the clients of these primaries have to agree on, as far as this one knows: as marked, or as
+ * asked for, or the defaults. Set `size` before the call. */
+typedef struct redlock_fleet {
+    size_t size;
+    int marked; /* some primary is */
+    uint32_t quorum;
+    int64_t max_ttl_ms;
+    int64_t guard_ms; /* of this client */
+} redlock_fleet;
+
+/* Threads: any. Blocks: never on the network. Returns 0, ARGUMENT or FORKED. */
+REDLOCK_API int redlock_fleet_get(const redlock_client *client, redlock_fleet *fleet);
+
+/* ---- marking the primaries ---------------------------------------------- */
+
+/*
+ * A small key without a ttl on each primary, "redlock:fleet", says which primaries belong
+ * together, what all clients have to agree on, and in which run of the server process it was
+ * written. So a primary that still runs is known to remember all it granted and counts at
+ * once, also for a process that has just started; one that restarted is found out.
+ */
+typedef struct redlock_init_options {
+    size_t size; /* set by redlock_init_options_init() */
+
+    /* 1: you promise that no lease is held by anybody on these primaries. They are marked at
+     * once. 0: each is marked when this client has watched it for a whole restart guard. */
+    int no_leases_out;
+
+    /* Of member k (from 1, in the order configured), 0: none. */
+    uint32_t retire;  /* marks it as one that doesn't count any more, for every client */
+    uint32_t replace; /* it is a new server in the place of another: whatever marker it has is
+                         overwritten, when it has been watched for a whole restart guard */
+} redlock_init_options;
+
+/* Threads: any. Blocks: never. */
+REDLOCK_API void redlock_init_options_init(redlock_init_options *options);
+
+/*
+ * Marks the primaries. All of them must be reachable; where markers agree already nothing is
+ * changed. One without a marker among marked ones is not marked by this, whatever the options
+ * say: this client marks it, as every other does, once it has sat out the restart guard. results:
+ * NULL, or room for count entries. Threads: any. Blocks: at most connect timeout + 2 node timeouts.
+ * Returns 0: all that was to be marked is; PENDING: some have to be watched for *wait_ms more,
+ * with this client: call again then; NO_QUORUM: one is not reachable or refused the write (results
+ * says which), nothing or not all was marked, call again; MISCONFIGURED: they don't fit together,
+ * nothing was marked. Errors ARGUMENT, MEMORY, STATE (external_loop), FORKED.
+ */
+REDLOCK_API REDLOCK_MUST_USE int redlock_init(redlock_client *client,
+                                              const redlock_init_options *options,
+                                              redlock_node_result *results, size_t count,
+                                              int64_t *wait_ms);
 
 /* Counters since redlock_client_new(). Set `size` before the call. */
 typedef struct redlock_stats {

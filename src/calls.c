@@ -20,9 +20,7 @@ struct redlock__engine *redlock__engine_new(const struct redlock__engine_config 
 
     if (engine == NULL)
         return NULL;
-    engine->quorum = config->quorum;
     engine->drift_ppm = config->drift_ppm;
-    engine->max_ttl_ms = config->max_ttl_ms;
     engine->node_timeout_ms = config->node_timeout_ms;
     engine->entropy = config->entropy;
     engine->entropy_context = config->entropy_context;
@@ -39,6 +37,10 @@ struct redlock__engine *redlock__engine_new(const struct redlock__engine_config 
         }
         engine->connect_timeout_ns =
             redlock__max(engine->connect_timeout_ns, node->connect_timeout_ns);
+    }
+    if (!redlock__watch_new(engine, config)) {
+        redlock__engine_free(engine);
+        return NULL;
     }
     return engine;
 }
@@ -72,6 +74,8 @@ void redlock__engine_free(struct redlock__engine *engine)
     }
     for (uint32_t i = 0; i < engine->n; i++)
         redlock__node_free(engine->nodes[i]);
+    redlock__watch_free(engine);
+    free(engine->init);
     free(engine);
 }
 
@@ -90,7 +94,8 @@ static int check_key(const void *key, size_t len)
 
 static int check_ttl(const struct redlock__engine *engine, int64_t ttl_ms, int64_t min_validity_ms)
 {
-    if (ttl_ms < 1 || ttl_ms > engine->max_ttl_ms)
+    /* Where the marked maximum is asked for, the rest is checked when it is known. */
+    if (ttl_ms < 1 || (engine->fleet.asked_max_ttl_ms != 0 && ttl_ms > engine->fleet.max_ttl_ms))
         return REDLOCK_ERR_TTL;
     if (!redlock__is_held(redlock__deadline(0, ttl_ms, engine->drift_ppm), 0, min_validity_ms))
         return REDLOCK_ERR_TTL;
@@ -102,7 +107,7 @@ static int check_ttl(const struct redlock__engine *engine, int64_t ttl_ms, int64
 /* Somebody wants a quorum: don't sit out the pauses of reconnecting. */
 static void hurry(struct redlock__engine *engine, int64_t now_ns)
 {
-    if (redlock__count(redlock__engine_ready(engine)) >= engine->quorum)
+    if (redlock__count(redlock__engine_ready(engine)) >= engine->fleet.quorum)
         return;
     for (uint32_t i = 0; i < engine->n; i++)
         redlock__node_hurry(engine->nodes[i], now_ns);
@@ -133,8 +138,9 @@ static int lease_new(struct redlock__engine *engine, const void *key, size_t key
     for (uint32_t i = 0; i < engine->n; i++)
         lease->votes[i].elapsed_us = -1;
     lease->n = engine->n;
-    lease->quorum = engine->quorum;
+    lease->quorum = engine->fleet.quorum;
     lease->drift_ppm = engine->drift_ppm;
+    lease->node_ppm = engine->node_ppm;
     lease->gate_ns = redlock__add(now_ns, engine->connect_timeout_ns);
     lease->next = engine->leases;
     if (engine->leases != NULL)
@@ -200,7 +206,7 @@ int redlock__engine_adopt(struct redlock__engine *engine, const void *key, size_
     }
     /* Nobody here knows where the other process wrote to: remove everywhere. */
     lease->grant->written = (uint32_t)((UINT64_C(1) << engine->n) - 1);
-    redlock__grant_extended(lease->grant, engine->max_ttl_ms, now_ns);
+    redlock__grant_extended(lease->grant, engine->fleet.max_ttl_ms, now_ns);
     *created = lease;
     return REDLOCK_OK;
 }
@@ -303,7 +309,7 @@ void redlock__engine_forget(struct redlock__engine *engine, struct redlock__leas
     if (grant != NULL) {
         grant->lease = NULL;
         if (!leave_keys && !grant->abandoned) {
-            redlock__grant_abandon(grant, engine->max_ttl_ms);
+            redlock__grant_abandon(grant, engine->fleet.max_ttl_ms);
             redlock__serve_removals(engine, grant, now_ns);
         }
         redlock__grant_free_if_done(engine, grant);
@@ -382,7 +388,7 @@ uint32_t redlock__engine_n(const struct redlock__engine *engine)
 
 uint32_t redlock__engine_quorum(const struct redlock__engine *engine)
 {
-    return engine->quorum;
+    return engine->fleet.quorum;
 }
 
 /* ---- inspections -------------------------------------------------------- */
@@ -406,7 +412,7 @@ int redlock__engine_inspect(struct redlock__engine *engine, const void *key, siz
     }
     hurry(engine, now_ns);
     inspection->n = engine->n;
-    inspection->gate_ns = redlock__engine_node_deadline(engine, engine->max_ttl_ms, now_ns);
+    inspection->gate_ns = redlock__engine_node_deadline(engine, engine->fleet.max_ttl_ms, now_ns);
     inspection->next = engine->inspections;
     engine->inspections = inspection;
     redlock__engine_start_inspection(engine, inspection, now_ns);

@@ -23,6 +23,7 @@ static struct redlock__engine *make_engine(const redlock_client *client)
                                             .quorum = settings->quorum,
                                             .drift_ppm = settings->drift_ppm,
                                             .max_ttl_ms = settings->max_ttl_ms,
+                                            .restart_guard_ms = settings->restart_guard_ms,
                                             .node_timeout_ms = settings->node_timeout_ms,
                                             .entropy = redlock__origin_entropy,
                                             .entropy_context = client->origin};
@@ -159,14 +160,28 @@ void redlock_client_free(redlock_client *client)
     (void)pthread_setcancelstate(cancel_state, NULL);
 }
 
+/* All of it, into the caller's struct of whatever version, which begins with its size. */
+static void give_versioned(void *to, const void *all, size_t all_size)
+{
+    size_t size = *(size_t *)to;
+
+    if (size > all_size)
+        memset((char *)to + all_size, 0, size - all_size);
+    memcpy(to, all, size < all_size ? size : all_size);
+    *(size_t *)to = size;
+}
+
 size_t redlock_health(const redlock_client *client, redlock_node_health *nodes, size_t count)
 {
     redlock_client *c = (redlock_client *)(uintptr_t)client;
+    int64_t now_ns, wall_ns;
 
     if (client == NULL || !redlock__client_here(client))
         return 0;
     if (nodes == NULL)
         count = 0;
+    now_ns = redlock__clock_ns();
+    wall_ns = redlock__wall_ns();
     (void)pthread_mutex_lock(&c->mutex);
     for (uint32_t i = 0; i < c->settings->n && i < count; i++) {
         const struct redlock__node *node = redlock__engine_node(c->engine, i);
@@ -178,16 +193,34 @@ size_t redlock_health(const redlock_client *client, redlock_node_health *nodes, 
         nodes[i].connects = redlock__node_connects(node);
         memcpy(nodes[i].address, c->settings->endpoints[i].address, sizeof nodes[i].address);
         say(nodes[i].text, sizeof nodes[i].text, redlock__node_text(node));
+        redlock__engine_health(c->engine, i, &nodes[i], now_ns);
+        if (nodes[i].offset_bound_us >= 0)
+            nodes[i].offset_us -= (wall_ns - now_ns) / 1000;
     }
     (void)pthread_mutex_unlock(&c->mutex);
     return client->settings->n;
+}
+
+int redlock_fleet_get(const redlock_client *client, redlock_fleet *fleet)
+{
+    redlock_client *c = (redlock_client *)(uintptr_t)client;
+    redlock_fleet all = {.size = sizeof all};
+
+    if (client == NULL || fleet == NULL || fleet->size < sizeof fleet->size)
+        return REDLOCK_ERR_ARGUMENT;
+    if (!redlock__client_here(client))
+        return REDLOCK_ERR_FORKED;
+    (void)pthread_mutex_lock(&c->mutex);
+    redlock__engine_fleet(c->engine, &all);
+    (void)pthread_mutex_unlock(&c->mutex);
+    give_versioned(fleet, &all, sizeof all);
+    return 0;
 }
 
 int redlock_stats_get(const redlock_client *client, redlock_stats *stats)
 {
     redlock_client *c = (redlock_client *)(uintptr_t)client;
     redlock_stats all = {.size = sizeof all};
-    size_t size;
 
     if (client == NULL || stats == NULL || stats->size < sizeof stats->size)
         return REDLOCK_ERR_ARGUMENT;
@@ -196,11 +229,7 @@ int redlock_stats_get(const redlock_client *client, redlock_stats *stats)
     (void)pthread_mutex_lock(&c->mutex);
     redlock__engine_stats(c->engine, &all);
     (void)pthread_mutex_unlock(&c->mutex);
-    size = stats->size;
-    if (size > sizeof all)
-        memset((char *)stats + sizeof all, 0, size - sizeof all);
-    memcpy(stats, &all, size < sizeof all ? size : sizeof all);
-    stats->size = size;
+    give_versioned(stats, &all, sizeof all);
     return 0;
 }
 
@@ -242,8 +271,48 @@ int redlock_inspect(redlock_client *client, const void *key, size_t key_len,
         redlock__wait_locked(client, &call);
         client->unannounced--;
         copy_inspection(client, inspection, nodes, nodes == NULL ? 0 : node_count);
-        redlock__inspection_sum_up(inspection, client->settings->quorum, sum);
+        redlock__inspection_sum_up(inspection, redlock__engine_quorum(client->engine), sum);
         redlock__engine_forget_inspection(client->engine, inspection);
+    }
+    redlock__leave(client, cancel_state);
+    return rc;
+}
+
+int redlock_init(redlock_client *client, const redlock_init_options *options,
+                 redlock_node_result *results, size_t count, int64_t *wait_ms)
+{
+    redlock_init_options checked;
+    struct redlock__init_config config;
+    struct redlock__init *init;
+    int cancel_state, rc;
+
+    if (client == NULL || wait_ms == NULL || (results == NULL && count != 0))
+        return REDLOCK_ERR_ARGUMENT;
+    if (!redlock__client_here(client))
+        return REDLOCK_ERR_FORKED;
+    if (!client->threaded)
+        return REDLOCK_ERR_STATE;
+    rc = redlock__init_options_check(client->settings, options, &checked);
+    if (rc != 0)
+        return rc;
+    config = (struct redlock__init_config){.no_leases_out = checked.no_leases_out != 0,
+                                           .retire = checked.retire,
+                                           .replace = checked.replace};
+    cancel_state = redlock__enter(client);
+    init = redlock__engine_init(client->engine, &config, redlock__clock_ns(), &rc);
+    if (init != NULL) {
+        struct redlock__call call = {.init = init};
+        client->unannounced++;
+        redlock__wait_locked(client, &call);
+        client->unannounced--;
+        for (uint32_t i = 0; i < client->settings->n && i < count; i++) {
+            results[i] = init->results[i];
+            memcpy(results[i].address, client->settings->endpoints[i].address,
+                   sizeof results[i].address);
+        }
+        rc = init->result;
+        *wait_ms = init->wait_ms;
+        redlock__engine_forget_init(client->engine, init);
     }
     redlock__leave(client, cancel_state);
     return rc;

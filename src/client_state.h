@@ -28,6 +28,7 @@ struct redlock__events {
 struct redlock__call {
     const struct redlock__lease *lease;
     const struct redlock__inspection *inspection; /* if lease is NULL */
+    const struct redlock__init *init;             /* if both are NULL */
     bool detaching;                               /* waits for a renewal to end */
     bool asleep;                                  /* in the client's list, on its condition */
     bool woken;                                   /* signalled, since its verdict is there */

@@ -18,9 +18,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "marker.h"
+
 enum {
     MAX_ARGS = 8,
-    NUMBER_LEN = 24
+    NUMBER_LEN = 24,
+    SEEN_KEY_LEN = 64
 };
 
 /* Compare, then set the time: a key that is gone stays gone. The time is only ever made longer. A
@@ -39,6 +42,24 @@ const char redlock__release_script[] =
     "if owner == ARGV[1] then return redis.call('DEL', KEYS[1]) end "
     "if owner then return -1 end "
     "return 0";
+
+/* Since when this run of the server is known to run, by its own clock, and what that shows now. A
+ * script, so that the time written is the time of writing, however long the asker sleeps. */
+const char redlock__seen_script[] =
+    "local t = redis.call('TIME') "
+    "local now = string.format('%.0f', t[1] * 1000000 + t[2]) "
+    "local seen = redis.call('GET', KEYS[1]) "
+    "if not seen then redis.call('SET', KEYS[1], now) seen = now end "
+    "return seen .. ' ' .. now";
+
+/* What was read as evidence must still be there. */
+const char redlock__mark_script[] =
+    "local marker = redis.call('GET', KEYS[1]) or '' "
+    "if marker ~= ARGV[1] then return marker end "
+    "if ARGV[2] ~= '' and redis.call('GET', KEYS[2]) ~= ARGV[2] then return marker end "
+    "redis.call('SET', KEYS[1], ARGV[3]) "
+    "redis.call('DEL', KEYS[2]) "
+    "return ARGV[3]";
 
 /* ---- requests ----------------------------------------------------------- */
 
@@ -161,6 +182,58 @@ struct redlock__bytes redlock__encode_get(const void *key, size_t key_len)
     return encode(&args);
 }
 
+struct redlock__bytes redlock__encode_fact(enum redlock__command command)
+{
+    static const struct {
+        enum redlock__command command;
+        const char *words[3];
+    } texts[] = {{REDLOCK__CMD_INFO_SERVER, {"INFO", "server"}},
+                 {REDLOCK__CMD_INFO_REPLICATION, {"INFO", "replication"}},
+                 {REDLOCK__CMD_SETTINGS, {"CONFIG", "GET", "*append*"}},
+                 {REDLOCK__CMD_MARKER, {"GET", REDLOCK__MARKER_KEY}},
+                 {REDLOCK__CMD_TIME, {"TIME"}}};
+    struct args args = {0};
+
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+        for (size_t k = 0; k < 3 && texts[i].command == command && texts[i].words[k] != NULL; k++)
+            add(&args, texts[i].words[k]);
+    return encode(&args);
+}
+
+static void seen_key(char key[SEEN_KEY_LEN], const char *run_id)
+{
+    snprintf(key, SEEN_KEY_LEN, "redlock:seen:%.40s", run_id);
+}
+
+struct redlock__bytes redlock__encode_seen(const char *run_id)
+{
+    struct args args = {0};
+    char key[SEEN_KEY_LEN];
+    seen_key(key, run_id);
+    add(&args, "EVAL");
+    add(&args, redlock__seen_script);
+    add(&args, "1");
+    add(&args, key);
+    return encode(&args);
+}
+
+struct redlock__bytes redlock__encode_mark(const char *run_id, const char *old, const char *seen,
+                                           const char *marker)
+{
+    struct args args = {0};
+    char key[SEEN_KEY_LEN];
+    seen_key(key, run_id);
+    add(&args, "EVAL");
+    add(&args, redlock__mark_script);
+    add(&args, "2");
+    add(&args, REDLOCK__MARKER_KEY);
+    add(&args, key);
+    add(&args, old);
+    add(&args, seen);
+    add(&args, marker);
+    return encode(&args);
+}
+
 void redlock__bytes_free(struct redlock__bytes *bytes)
 {
     if (bytes->data != NULL)
@@ -262,7 +335,7 @@ static bool refuses_all(const struct redisReply *reply)
 
 static redlock_vote vote_of(enum redlock__command command, const struct redisReply *reply)
 {
-    if (command == REDLOCK__CMD_SETNAME)
+    if (command == REDLOCK__CMD_SETNAME || command >= REDLOCK__CMD_INFO_SERVER)
         return reply->type == REDIS_REPLY_ERROR && refuses_all(reply) ? REDLOCK_VOTE_ERROR
                                                                       : REDLOCK_VOTE_OURS;
     for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++)

@@ -23,7 +23,15 @@ enum redlock__command {
     REDLOCK__CMD_RELEASE, /* compare and DEL */
     REDLOCK__CMD_PTTL,    /* how long a key still lives */
     REDLOCK__CMD_HINT,    /* the same PTTL, asked by a waiter (see lease.h) */
-    REDLOCK__CMD_GET      /* who owns it */
+    REDLOCK__CMD_GET,     /* who owns it */
+    /* facts (facts.h), in the greeting and in samples */
+    REDLOCK__CMD_INFO_SERVER,
+    REDLOCK__CMD_INFO_REPLICATION,
+    REDLOCK__CMD_SETTINGS, /* CONFIG GET *append* */
+    REDLOCK__CMD_MARKER,   /* GET of the marker */
+    REDLOCK__CMD_TIME,
+    REDLOCK__CMD_SEEN, /* since when this run is known; writes that down the first time */
+    REDLOCK__CMD_MARK  /* compare and set the marker; gives what is there then */
 };
 
 /* Encoded bytes; free with redlock__bytes_free(). */
@@ -42,11 +50,20 @@ struct redlock__bytes redlock__encode_extend(const void *key, size_t key_len, co
 struct redlock__bytes redlock__encode_release(const void *key, size_t key_len, const char *token);
 struct redlock__bytes redlock__encode_pttl(const void *key, size_t key_len);
 struct redlock__bytes redlock__encode_get(const void *key, size_t key_len);
+/* INFO_SERVER, INFO_REPLICATION, SETTINGS, MARKER, TIME. */
+struct redlock__bytes redlock__encode_fact(enum redlock__command command);
+struct redlock__bytes redlock__encode_seen(const char *run_id);
+/* Writes `marker` if the marker is `old` ("": none) and, unless that is "", the key that says since
+ * when the run is known has the value `seen`. */
+struct redlock__bytes redlock__encode_mark(const char *run_id, const char *old, const char *seen,
+                                           const char *marker);
 void redlock__bytes_free(struct redlock__bytes *bytes);
 
 /* The Lua texts, for the simulator, which recognizes them. */
 extern const char redlock__extend_script[];
 extern const char redlock__release_script[];
+extern const char redlock__seen_script[];
+extern const char redlock__mark_script[];
 
 /*
  * An answer as the core sees it. `value` is PTTL's number (-1 no ttl, -2 no
@@ -63,8 +80,8 @@ struct redlock__answer {
  * EXTEND, RELEASE: 1 ours; 0 free; -1 foreign.
  * PTTL, HINT: -2 free; else foreign, value set.
  * GET:     nil free; else foreign, text set.
- * greeting: +OK ours (SETNAME: any reply is ours but an error that says no other
- *          command will be served: NOAUTH, LOADING, DENIED, max number of clients).
+ * greeting: +OK ours (SETNAME and all that ask for facts: any reply is ours but an error that says
+ *          no other command will be served: NOAUTH, LOADING, DENIED, max number of clients).
  * Everything else, every error reply and every reply of a wrong type: ERROR with
  * its text. Never asserts on what a peer sent.
  */

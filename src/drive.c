@@ -130,6 +130,8 @@ static void route_event_locked(redlock_lock *lock, redlock_event event)
 
 static bool call_is_over(const struct redlock__call *call)
 {
+    if (call->lease == NULL && call->inspection == NULL)
+        return call->init->done;
     if (call->lease == NULL)
         return call->inspection->started && call->inspection->owed == 0;
     if (call->detaching)

@@ -22,18 +22,6 @@ enum {
 
 /* ---- small things -------------------------------------------------------- */
 
-static void say(struct redlock__engine *engine, int level, const char *address, const char *what)
-{
-    uint32_t slot = (engine->log_first + engine->log_count) % REDLOCK__LOG_LINES;
-
-    if (engine->log_count == REDLOCK__LOG_LINES)
-        engine->log_first = (engine->log_first + 1) % REDLOCK__LOG_LINES;
-    else
-        engine->log_count++;
-    engine->log[slot].level = level;
-    (void)snprintf(engine->log[slot].text, sizeof engine->log[slot].text, "%s: %s", address, what);
-}
-
 static struct redlock__lease *next_work(struct redlock__engine *engine)
 {
     struct redlock__lease *lease = engine->work_head;
@@ -53,7 +41,7 @@ static void ask(struct redlock__engine *engine, struct redlock__inspection *insp
     struct redlock__tag tag = {.owner = inspection, .command = REDLOCK__CMD_GET};
     struct redlock__bytes get = redlock__encode_get(name->key, name->len);
     struct redlock__bytes pttl = redlock__encode_pttl(name->key, name->len);
-    int64_t deadline = redlock__engine_node_deadline(engine, engine->max_ttl_ms, now_ns);
+    int64_t deadline = redlock__engine_node_deadline(engine, engine->fleet.max_ttl_ms, now_ns);
     struct redlock__node *to = engine->nodes[node];
 
     if (get.data != NULL && pttl.data != NULL &&
@@ -188,10 +176,10 @@ static void start_grace(struct redlock__engine *engine, int64_t now_ns)
 {
     int64_t grace_ns = redlock__max(now_ns - engine->created_ns, redlock__ms_to_ns(GRACE_LEAST_MS));
 
-    if (redlock__count(redlock__engine_ready(engine)) >= engine->quorum)
+    if (redlock__count(redlock__engine_ready(engine)) >= engine->fleet.quorum)
         engine->grace_ns =
             redlock__min(redlock__add(now_ns, grace_ns),
-                         redlock__engine_node_deadline(engine, engine->max_ttl_ms, now_ns));
+                         redlock__engine_node_deadline(engine, engine->fleet.max_ttl_ms, now_ns));
 }
 
 /* A node became ready or went down: rounds that waited for it, removals it was owed. */
@@ -201,13 +189,18 @@ static void phase_changed(struct redlock__engine *engine, uint32_t i, int64_t no
     enum redlock__node_phase was = engine->phases[i], is = redlock__node_phase(node);
 
     engine->phases[i] = is;
+    if (is == REDLOCK__NODE_PHASE_READY)
+        redlock__watch_greeted(engine, i, now_ns);
+    else if (was == REDLOCK__NODE_PHASE_READY)
+        redlock__watch_settle(engine, now_ns);
     if (is == REDLOCK__NODE_PHASE_READY) {
-        say(engine, REDLOCK_LOG_INFO, redlock__node_address(node), "connected");
+        redlock__engine_say(engine, REDLOCK_LOG_INFO, redlock__node_address(node), "connected");
         for (struct redlock__grant *grant = engine->grants; grant != NULL; grant = grant->next)
             if (grant->abandoned)
                 redlock__serve_removals(engine, grant, now_ns);
     } else if (is == REDLOCK__NODE_PHASE_DOWN || was == REDLOCK__NODE_PHASE_READY) {
-        say(engine, REDLOCK_LOG_WARNING, redlock__node_address(node), redlock__node_text(node));
+        redlock__engine_say(engine, REDLOCK_LOG_WARNING, redlock__node_address(node),
+                            redlock__node_text(node));
     }
     if (engine->grace_ns == REDLOCK__NEVER)
         start_grace(engine, now_ns);
@@ -216,6 +209,7 @@ static void phase_changed(struct redlock__engine *engine, uint32_t i, int64_t no
             redlock__engine_work_on(engine, lease);
     for (struct redlock__inspection *at = engine->inspections; at != NULL; at = at->next)
         redlock__engine_start_inspection(engine, at, now_ns);
+    redlock__init_news(engine, now_ns);
 }
 
 /* Takes in all that node i has to tell; false if nothing. */
@@ -228,7 +222,9 @@ static bool pump(struct redlock__engine *engine, uint32_t i, int64_t now_ns)
         news = true;
         if (event.result == REDLOCK__RESULT_LATE)
             engine->stats.late_replies++;
-        if (event.tag.command == REDLOCK__CMD_GET || event.tag.command == REDLOCK__CMD_PTTL)
+        if (redlock__fact_of(event.tag.command) != REDLOCK__FACTS)
+            redlock__watch_news(engine, i, &event, now_ns);
+        else if (event.tag.command == REDLOCK__CMD_GET || event.tag.command == REDLOCK__CMD_PTTL)
             deliver_inspection(engine, i, &event, now_ns);
         else
             deliver(engine, i, &event, now_ns);
@@ -263,21 +259,14 @@ void redlock__engine_run(struct redlock__engine *engine, int64_t now_ns)
  * each primary has its reason. */
 static void explain_wait(struct redlock__engine *engine, struct redlock__lease *lease)
 {
-    uint32_t ready = redlock__engine_ready(engine);
+    uint32_t counting = redlock__engine_counting(engine);
 
     if (lease->state != REDLOCK__LEASE_WAITING || lease->last_reason != REDLOCK_PENDING ||
         lease->name->owner != NULL || lease->name->head != lease ||
-        redlock__count(ready) >= engine->quorum)
+        redlock__count(counting) >= engine->fleet.quorum)
         return;
     lease->last_reason = REDLOCK_NO_QUORUM;
-    for (uint32_t i = 0; i < engine->n; i++) {
-        bool is_ready = (ready & (UINT32_C(1) << i)) != 0;
-
-        lease->votes[i].vote = is_ready ? REDLOCK_VOTE_NONE : REDLOCK_VOTE_DOWN;
-        (void)snprintf(lease->votes[i].text, sizeof lease->votes[i].text, "%s",
-                       is_ready ? "not asked: too few others could be"
-                                : redlock__engine_absence(engine->nodes[i]));
-    }
+    redlock__explain_unsent(engine, lease, REDLOCK__CMD_SET, 0);
 }
 
 static void scan_leases(struct redlock__engine *engine, int64_t now_ns)
@@ -315,10 +304,12 @@ static bool handle_own_deadlines(struct redlock__engine *engine, int64_t now_ns)
     if (now_ns < engine->earliest_ns)
         return false;
     engine->earliest_ns = REDLOCK__NEVER;
+    redlock__watch_handle_deadline(engine, now_ns);
     scan_leases(engine, now_ns);
     scan_grants(engine, now_ns);
     for (struct redlock__inspection *at = engine->inspections; at != NULL; at = at->next)
         redlock__engine_start_inspection(engine, at, now_ns);
+    redlock__init_news(engine, now_ns);
     return true;
 }
 

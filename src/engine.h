@@ -21,6 +21,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "init.h"
 #include "inspection.h"
 #include "lease.h"
 #include "node.h"
@@ -34,10 +35,11 @@ enum {
 struct redlock__engine_config {
     uint32_t n;
     const struct redlock__node_config *nodes; /* n; strings must outlive the engine */
-    uint32_t quorum;
+    uint32_t quorum;                          /* 0: as marked, or a majority */
     uint32_t drift_ppm;
-    int64_t max_ttl_ms;
-    int64_t node_timeout_ms; /* 0: by ttl */
+    int64_t max_ttl_ms;       /* 0: as marked, or 60000 */
+    int64_t restart_guard_ms; /* below 0: by max_ttl_ms. 0: none */
+    int64_t node_timeout_ms;  /* 0: by ttl */
     /* Fills buf; never fails (the driver has checked its source). */
     void (*entropy)(void *context, void *buf, size_t len);
     void *entropy_context;
@@ -111,6 +113,18 @@ int redlock__engine_inspect(struct redlock__engine *engine, const void *key, siz
                             int64_t now_ns, struct redlock__inspection **inspection);
 void redlock__engine_forget_inspection(struct redlock__engine *engine,
                                        struct redlock__inspection *inspection);
+/* Done when init->done. NULL: out of memory; one at a time, else STATE in *rc. */
+struct redlock__init *redlock__engine_init(struct redlock__engine *engine,
+                                           const struct redlock__init_config *config,
+                                           int64_t now_ns, int *rc);
+void redlock__engine_forget_init(struct redlock__engine *engine, struct redlock__init *init);
+
+void redlock__engine_fleet(const struct redlock__engine *engine, redlock_fleet *fleet);
+
+/* What is known of a primary, but for its connection. Its clock's offset is against ours, which
+ * counts from the boot of the machine. */
+void redlock__engine_health(const struct redlock__engine *engine, uint32_t i,
+                            redlock_node_health *health, int64_t now_ns);
 void redlock__engine_stats(const struct redlock__engine *engine, redlock_stats *stats);
 uint32_t redlock__engine_n(const struct redlock__engine *engine);
 uint32_t redlock__engine_quorum(const struct redlock__engine *engine);

@@ -3,6 +3,8 @@
  */
 #include "engine_state.h"
 
+#include <stdio.h>
+
 #include "validity.h"
 
 uint64_t redlock__engine_jitter(struct redlock__engine *engine)
@@ -22,11 +24,18 @@ uint32_t redlock__engine_ready(const struct redlock__engine *engine)
     return mask;
 }
 
+uint32_t redlock__engine_counting(const struct redlock__engine *engine)
+{
+    return redlock__engine_ready(engine) & engine->counting;
+}
+
 bool redlock__engine_settled(const struct redlock__engine *engine, int64_t now_ns)
 {
     for (uint32_t i = 0; i < engine->n; i++) {
         switch (redlock__node_phase(engine->nodes[i])) {
         case REDLOCK__NODE_PHASE_READY:
+            if (engine->members[i].seen_owed)
+                return false;
             break;
         case REDLOCK__NODE_PHASE_DOWN:
             if (redlock__node_has_task(engine->nodes[i], now_ns))
@@ -43,7 +52,7 @@ bool redlock__engine_settled(const struct redlock__engine *engine, int64_t now_n
 bool redlock__engine_gate_open(struct redlock__engine *engine, uint32_t counted, int64_t gate_ns,
                                int64_t now_ns)
 {
-    bool quorum = redlock__count(redlock__engine_ready(engine) & counted) >= engine->quorum;
+    bool quorum = redlock__count(redlock__engine_ready(engine) & counted) >= engine->fleet.quorum;
 
     if (now_ns >= gate_ns || (quorum && now_ns >= engine->grace_ns) ||
         redlock__engine_settled(engine, now_ns))
@@ -74,6 +83,19 @@ int64_t redlock__engine_node_deadline(const struct redlock__engine *engine, int6
                                       int64_t now_ns)
 {
     return redlock__add(now_ns, redlock__ms_to_ns(node_timeout_ms(engine, ttl_ms)));
+}
+
+void redlock__engine_say(struct redlock__engine *engine, int level, const char *address,
+                         const char *what)
+{
+    uint32_t slot = (engine->log_first + engine->log_count) % REDLOCK__LOG_LINES;
+
+    if (engine->log_count == REDLOCK__LOG_LINES)
+        engine->log_first = (engine->log_first + 1) % REDLOCK__LOG_LINES;
+    else
+        engine->log_count++;
+    engine->log[slot].level = level;
+    (void)snprintf(engine->log[slot].text, sizeof engine->log[slot].text, "%s: %s", address, what);
 }
 
 void redlock__engine_work_on(struct redlock__engine *engine, struct redlock__lease *lease)

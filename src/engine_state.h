@@ -6,6 +6,8 @@
 #define REDLOCK__ENGINE_STATE_H
 
 #include "engine.h"
+#include "init.h"
+#include "member.h"
 #include "queue.h"
 
 struct redlock__log_line {
@@ -14,8 +16,8 @@ struct redlock__log_line {
 };
 
 struct redlock__engine {
-    uint32_t n, quorum, drift_ppm;
-    int64_t max_ttl_ms, node_timeout_ms, connect_timeout_ns;
+    uint32_t n, drift_ppm;
+    int64_t node_timeout_ms, connect_timeout_ns;
     void (*entropy)(void *context, void *buf, size_t len);
     void *entropy_context;
     uint64_t jitter; /* state of the generator behind redlock__engine_jitter() */
@@ -35,6 +37,20 @@ struct redlock__engine {
     uint32_t log_first, log_count;
     enum redlock__node_phase phases[REDLOCK_MAX_NODES]; /* as last seen */
     struct redlock__node *nodes[REDLOCK_MAX_NODES];
+
+    /* watch.c */
+    struct redlock__fleet fleet;         /* quorum and max_ttl_ms are here */
+    struct redlock__member *members;     /* n */
+    struct redlock__standing *standings; /* n: as last computed */
+    uint32_t counting;                   /* whose votes count, if they are READY */
+    uint32_t node_ppm[REDLOCK_MAX_NODES];
+    uint32_t probes[REDLOCK_MAX_NODES]; /* requests of ours on their way */
+    uint32_t times_owed, marks_owed;    /* masks: TIME, and writing the marker */
+    bool misfit;                        /* some primary doesn't belong in the list */
+    bool began;                    /* a lock was held: from then on a misfit only loses its vote */
+    int64_t sampled_ns, sample_ns; /* last, and next by timer: NEVER */
+    int64_t standing_ns;           /* some standing changes then by itself */
+    struct redlock__init *init;    /* NULL: none runs */
 };
 
 static inline void redlock__engine_touch(struct redlock__engine *engine, int64_t deadline_ns)
@@ -49,8 +65,10 @@ static inline void redlock__engine_touch(struct redlock__engine *engine, int64_t
 uint64_t redlock__engine_jitter(struct redlock__engine *engine);
 
 uint32_t redlock__engine_ready(const struct redlock__engine *engine);
+/* Of those, the ones whose votes count for new locks. */
+uint32_t redlock__engine_counting(const struct redlock__engine *engine);
 
-/* Every node is ready, or down and not about to connect. */
+/* Every node is ready and has told since when it runs, or is down and not about to connect. */
 bool redlock__engine_settled(const struct redlock__engine *engine, int64_t now_ns);
 
 /* Why nothing can be sent to a node that is not ready. */
@@ -68,6 +86,10 @@ int64_t redlock__engine_node_deadline(const struct redlock__engine *engine, int6
 /* Puts a lease on the work list, once. NULL is accepted. */
 void redlock__engine_work_on(struct redlock__engine *engine, struct redlock__lease *lease);
 
+/* Keeps a line for the application's log. */
+void redlock__engine_say(struct redlock__engine *engine, int level, const char *address,
+                         const char *what);
+
 /* ---- engine.c ---- */
 
 /* Takes in what the nodes have to tell and serves the work list, until both are empty. */
@@ -77,6 +99,32 @@ void redlock__engine_start_inspection(struct redlock__engine *engine,
                                       struct redlock__inspection *inspection, int64_t now_ns);
 void redlock__engine_free_inspection_if_done(struct redlock__engine *engine,
                                              struct redlock__inspection *inspection);
+
+/* ---- watch.c ---- */
+
+bool redlock__watch_new(struct redlock__engine *engine,
+                        const struct redlock__engine_config *config);
+void redlock__watch_free(struct redlock__engine *engine);
+
+/* A node became READY. */
+void redlock__watch_greeted(struct redlock__engine *engine, uint32_t i, int64_t now_ns);
+/* News of a request that asks for a fact. */
+void redlock__watch_news(struct redlock__engine *engine, uint32_t i,
+                         const struct redlock__node_event *event, int64_t now_ns);
+/* Standings, and all that follows from them: after anything about a member has changed. */
+void redlock__watch_settle(struct redlock__engine *engine, int64_t now_ns);
+/* A round goes out: samples go with it if the last ones are old. */
+void redlock__watch_round(struct redlock__engine *engine, int64_t now_ns);
+/* A lease is held: samples are taken once a second. */
+void redlock__watch_hold(struct redlock__engine *engine, int64_t now_ns);
+void redlock__watch_handle_deadline(struct redlock__engine *engine, int64_t now_ns);
+/* Writes a marker. False: it could not be sent. */
+bool redlock__watch_mark(struct redlock__engine *engine, uint32_t i,
+                         const struct redlock__marker *marker, const char *seen, int64_t now_ns);
+
+/* ---- init.c ---- */
+
+void redlock__init_news(struct redlock__engine *engine, int64_t now_ns);
 
 /* ---- serve.c ---- */
 
@@ -88,6 +136,10 @@ void redlock__grant_free_if_done(struct redlock__engine *engine, struct redlock_
 /* Sends the removals that are due to every ready primary. */
 void redlock__serve_removals(struct redlock__engine *engine, struct redlock__grant *grant,
                              int64_t now_ns);
+
+/* Why a command wasn't sent to those not in `sent`, into the lease's votes. */
+void redlock__explain_unsent(struct redlock__engine *engine, struct redlock__lease *lease,
+                             enum redlock__command command, uint32_t sent);
 
 /* Does what the lease wants, begins its attempt if it is its turn, posts its events. */
 void redlock__serve_lease(struct redlock__engine *engine, struct redlock__lease *lease,

@@ -48,7 +48,7 @@ static const char *const votes[] = {
     [REDLOCK_VOTE_NONE] = "no vote", [REDLOCK_VOTE_OURS] = "ours",
     [REDLOCK_VOTE_FREE] = "free",    [REDLOCK_VOTE_FOREIGN] = "foreign",
     [REDLOCK_VOTE_ERROR] = "error",  [REDLOCK_VOTE_SILENT] = "silent",
-    [REDLOCK_VOTE_DOWN] = "down",
+    [REDLOCK_VOTE_DOWN] = "down",    [REDLOCK_VOTE_BARRED] = "barred",
 };
 
 const char *redlock_strerror(int rc)

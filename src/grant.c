@@ -50,8 +50,14 @@ void redlock__grant_extend_answer(struct redlock__grant *grant, uint32_t node, r
     case REDLOCK_VOTE_ERROR:
     case REDLOCK_VOTE_SILENT:
     case REDLOCK_VOTE_DOWN:
+    case REDLOCK_VOTE_BARRED:
         break;
     }
+}
+
+void redlock__grant_forgotten(struct redlock__grant *grant, uint32_t node)
+{
+    grant->known &= ~bit_of(node);
 }
 
 void redlock__grant_dropped(struct redlock__grant *grant, uint32_t node, bool set, bool written)

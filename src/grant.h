@@ -52,6 +52,9 @@ void redlock__grant_extended(struct redlock__grant *grant, int64_t ttl_ms, int64
 void redlock__grant_set_answer(struct redlock__grant *grant, uint32_t node, redlock_vote vote);
 void redlock__grant_extend_answer(struct redlock__grant *grant, uint32_t node, redlock_vote vote);
 
+/* The primary lost its keys, or is another one now. */
+void redlock__grant_forgotten(struct redlock__grant *grant, uint32_t node);
+
 /* The connection with a request of this grant on it is gone. written: it may have
  * reached the primary. */
 void redlock__grant_dropped(struct redlock__grant *grant, uint32_t node, bool set, bool written);

@@ -40,8 +40,9 @@
 
 enum {
     BUFFER = 64 * 1024,
-    PASSES = 8,             /* of one flush */
-    LONGEST_POLL_MS = 1000, /* poll's clock stops in suspend, ours doesn't */
+    USER_TIMEOUT_MS = 60000, /* where max_ttl is left to the markers */
+    PASSES = 8,              /* of one flush */
+    LONGEST_POLL_MS = 1000,  /* poll's clock stops in suspend, ours doesn't */
 };
 
 enum link_state {
@@ -537,7 +538,7 @@ int redlock__io_new(const struct redlock__settings *settings, struct redlock__en
         return REDLOCK_ERR_MEMORY;
     made->engine = engine;
     made->n = settings->n;
-    made->user_timeout_ms = settings->max_ttl_ms;
+    made->user_timeout_ms = settings->max_ttl_ms != 0 ? settings->max_ttl_ms : USER_TIMEOUT_MS;
     made->looked_ns = redlock__clock_ns();
     made->loop_fd = -1;
     for (uint32_t i = 0; i < made->n; i++)

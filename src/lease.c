@@ -36,17 +36,56 @@ static void begin_round(struct redlock__lease *lease, enum redlock__command comm
     lease->round_command = command;
     redlock__round_begin(&lease->round, lease->quorum, counted, all_nodes(lease), now_ns);
     for (uint32_t i = 0; i < lease->n; i++)
-        lease->votes[i] = (struct redlock__lease_vote){
-            .vote = REDLOCK_VOTE_NONE, .elapsed_us = -1, .text = "no answer before the verdict"};
+        lease->votes[i] = (struct redlock__lease_vote){.vote = REDLOCK_VOTE_NONE,
+                                                       .elapsed_us = -1,
+                                                       .text = "no answer before the verdict",
+                                                       .end_ns = lease->votes[i].end_ns};
 }
 
-static void set_deadline(struct redlock__lease *lease, int64_t start_ns, int64_t ttl_ms)
+static bool has(uint32_t nodes, uint32_t i)
 {
-    int64_t deadline = redlock__deadline(start_ns, ttl_ms, lease->drift_ppm);
-    lease->deadline_ns = redlock__min(deadline, lease->cap_ns);
+    return (nodes >> i & 1) != 0;
+}
+
+/* The primaries in `nodes` keep the key for ttl_ms from the start of the present round. */
+static void set_ends(struct redlock__lease *lease, uint32_t nodes, int64_t ttl_ms)
+{
+    for (uint32_t i = 0; i < lease->n; i++) {
+        uint32_t ppm = lease->node_ppm != NULL ? lease->node_ppm[i] : lease->drift_ppm;
+        int64_t end_ns = redlock__deadline(lease->round.start_ns, ttl_ms, ppm);
+
+        if (has(nodes, i))
+            lease->votes[i].end_ns = redlock__add(end_ns, -lease->votes[i].shift_ns);
+    }
+}
+
+/* The quorum-th latest end of those counted: as long as a quorum keeps the key. */
+static int64_t quorum_end(const struct redlock__lease *lease)
+{
+    int64_t best = 0;
+
+    for (uint32_t i = 0; i < lease->n; i++) {
+        int64_t end_ns = lease->votes[i].end_ns;
+        uint32_t as_late = 0;
+
+        for (uint32_t j = 0; j < lease->n; j++)
+            as_late += has(lease->counted, j) && lease->votes[j].end_ns >= end_ns;
+        if (has(lease->counted, i) && as_late >= lease->quorum)
+            best = redlock__max(best, end_ns);
+    }
+    return best;
+}
+
+static void set_deadline(struct redlock__lease *lease)
+{
+    lease->deadline_ns = redlock__min(quorum_end(lease), lease->cap_ns);
+}
+
+static void schedule_renewal(struct redlock__lease *lease, int64_t ttl_ms)
+{
     lease->renew_ns = REDLOCK__NEVER;
-    if (lease->config.renew && deadline < lease->cap_ns)
-        lease->renew_ns = redlock__add(start_ns, redlock__ms_to_ns(ttl_ms) / 3);
+    if (lease->config.renew && lease->deadline_ns < lease->cap_ns)
+        lease->renew_ns = redlock__add(lease->round.start_ns, redlock__ms_to_ns(ttl_ms) / 3);
 }
 
 /* The end of a hold, whatever the reason: keys go everywhere, said once. */
@@ -146,15 +185,18 @@ static void attempt_over(struct redlock__lease *lease, uint64_t jitter, int64_t 
     }
     if (lease->config.max_hold_ms > 0)
         lease->cap_ns = redlock__add(round->start_ns, redlock__ms_to_ns(lease->config.max_hold_ms));
-    set_deadline(lease, round->start_ns, lease->config.ttl_ms);
+    lease->counted = round->ours;
+    set_ends(lease, lease->counted, lease->config.ttl_ms);
+    set_deadline(lease);
+    schedule_renewal(lease, lease->config.ttl_ms);
     if (!redlock__is_held(lease->deadline_ns, now_ns, lease->config.min_validity_ms)) {
         lease->deadline_ns = 0;
+        lease->counted = 0;
         lease->cap_ns = lease->renew_ns = REDLOCK__NEVER;
         attempt_failed(lease, REDLOCK_EXPIRED, jitter, now_ns);
         return;
     }
     lease->state = REDLOCK__LEASE_HELD;
-    lease->counted = round->ours;
     finish(lease, REDLOCK_OK);
 }
 
@@ -205,6 +247,8 @@ void redlock__lease_begin_extend(struct redlock__lease *lease, int64_t now_ns)
     lease->automatic = lease->op != REDLOCK__OP_EXTEND;
     lease->extend_ttl_ms = lease->automatic ? lease->config.ttl_ms : lease->wanted_ttl_ms;
     lowered = redlock__deadline(now_ns, lease->extend_ttl_ms, lease->drift_ppm);
+    for (uint32_t i = 0; i < lease->n; i++)
+        lease->votes[i].end_ns = redlock__min(lease->votes[i].end_ns, lowered);
     lease->deadline_ns = redlock__min(lease->deadline_ns, lowered);
     lease->known_before = lease->grant->known;
     lease->renew_ns = REDLOCK__NEVER;
@@ -217,7 +261,9 @@ void redlock__lease_begin_extend(struct redlock__lease *lease, int64_t now_ns)
  * that got the lease from another one, which may know of such a SET. */
 static void take_in(struct redlock__lease *lease, uint32_t answered)
 {
-    lease->counted |= lease->round.ours & lease->known_before & answered;
+    lease->counted |= lease->round.ours & lease->known_before & lease->may_join & answered;
+    set_ends(lease, lease->counted & lease->round.ours & answered, lease->extend_ttl_ms);
+    set_deadline(lease);
     if (lease->adopted)
         return;
     lease->refill |= lease->round.free & answered & ~lease->grant->unanswered;
@@ -252,36 +298,86 @@ static void extend_over(struct redlock__lease *lease, int64_t now_ns)
         lease->cap_ns =
             redlock__add(lease->round.start_ns, redlock__ms_to_ns(lease->config.max_hold_ms));
     lease->config.ttl_ms = lease->extend_ttl_ms;
-    set_deadline(lease, lease->round.start_ns, lease->extend_ttl_ms);
+    take_in(lease, all_nodes(lease));
+    schedule_renewal(lease, lease->extend_ttl_ms);
     if (!redlock__is_held(lease->deadline_ns, now_ns, lease->config.min_validity_ms)) {
         lose(lease, REDLOCK_EXPIRED);
         return;
     }
     lease->state = REDLOCK__LEASE_HELD;
     lease->failing = false;
-    take_in(lease, all_nodes(lease));
     if (lease->automatic)
         lease->events |= REDLOCK__EVENT_BIT_RENEWED;
     else
         finish(lease, REDLOCK_OK);
 }
 
-/* An answer to any extend of this lease, also to an earlier round: a primary answers in
- * order, so what it says is newer than all it said before. */
-static void note_extend_answer(struct redlock__lease *lease, uint32_t node, redlock_vote vote)
+/* ---- what a primary lost ------------------------------------------------ */
+
+/* The ends of those counted have changed: the hold may be over earlier, or already. */
+static void lower_deadline(struct redlock__lease *lease, int64_t now_ns)
 {
-    if (lease->state != REDLOCK__LEASE_RENEWING && lease->state != REDLOCK__LEASE_HELD &&
-        lease->state != REDLOCK__LEASE_ADOPTED)
+    if (lease->deadline_ns == 0)
         return;
-    if (vote == REDLOCK_VOTE_FREE || vote == REDLOCK_VOTE_FOREIGN) {
-        lease->counted &= ~(UINT32_C(1) << node);
-        lease->known_before &= ~(UINT32_C(1) << node);
-        if (vote == REDLOCK_VOTE_FOREIGN)
-            lease->seen_foreign = true;
-    }
+    lease->deadline_ns = redlock__min(lease->deadline_ns, quorum_end(lease));
+    if (!redlock__lease_held(lease, now_ns))
+        lose(lease, REDLOCK_EXPIRED);
+}
+
+/* For good: a lease without a quorum to count on can't ever be extended. */
+static void uncount(struct redlock__lease *lease, uint32_t node, int64_t now_ns)
+{
+    lease->counted &= ~(UINT32_C(1) << node);
+    lease->known_before &= ~(UINT32_C(1) << node);
     if (redlock__count(lease->counted) < lease->quorum)
         lose(lease,
              lease->deadline_ns == 0 && !lease->seen_foreign ? REDLOCK_EXPIRED : REDLOCK_LOST);
+    else
+        lower_deadline(lease, now_ns);
+}
+
+static bool has_hold(const struct redlock__lease *lease)
+{
+    return lease->state == REDLOCK__LEASE_RENEWING || lease->state == REDLOCK__LEASE_HELD ||
+           lease->state == REDLOCK__LEASE_ADOPTED;
+}
+
+void redlock__lease_stepped(struct redlock__lease *lease, uint32_t node, int64_t step_ns,
+                            int64_t now_ns)
+{
+    struct redlock__lease_vote *vote = &lease->votes[node];
+
+    if (!has_hold(lease) && lease->state != REDLOCK__LEASE_ACQUIRING)
+        return;
+    vote->shift_ns = redlock__add(vote->shift_ns, step_ns);
+    vote->end_ns = redlock__add(vote->end_ns, -step_ns);
+    if (has_hold(lease))
+        lower_deadline(lease, now_ns);
+}
+
+/* An answer to any extend of this lease, also to an earlier round: a primary answers in
+ * order, so what it says is newer than all it said before. */
+static void note_extend_answer(struct redlock__lease *lease, uint32_t node, redlock_vote vote,
+                               int64_t now_ns)
+{
+    if (!has_hold(lease))
+        return;
+    if (vote == REDLOCK_VOTE_FOREIGN)
+        lease->seen_foreign = true;
+    if (vote == REDLOCK_VOTE_FREE || vote == REDLOCK_VOTE_FOREIGN ||
+        redlock__count(lease->counted) < lease->quorum)
+        uncount(lease, node, now_ns);
+}
+
+int redlock__lease_margin(const struct redlock__lease *lease, int64_t now_ns)
+{
+    uint32_t keep = 0;
+
+    if (!redlock__lease_held(lease, now_ns))
+        return -1;
+    for (uint32_t i = 0; i < lease->n; i++)
+        keep += has(lease->counted, i) && lease->votes[i].end_ns > now_ns;
+    return (int)keep - (int)lease->quorum;
 }
 
 /* ---- release ------------------------------------------------------------ */
@@ -331,7 +427,8 @@ static void record(struct redlock__lease *lease, uint32_t node, redlock_vote vot
         len = sizeof entry->text - 1;
     entry->vote = vote;
     entry->elapsed_us = -1;
-    if (vote != REDLOCK_VOTE_NONE && vote != REDLOCK_VOTE_DOWN && vote != REDLOCK_VOTE_SILENT)
+    if (vote == REDLOCK_VOTE_OURS || vote == REDLOCK_VOTE_FREE || vote == REDLOCK_VOTE_FOREIGN ||
+        vote == REDLOCK_VOTE_ERROR)
         entry->elapsed_us = (now_ns - lease->round.start_ns) / 1000;
     memcpy(entry->text, text, len);
     entry->text[len] = '\0';
@@ -373,7 +470,7 @@ void redlock__lease_answer(struct redlock__lease *lease, const struct redlock__l
                            int64_t now_ns)
 {
     if (news->command == REDLOCK__CMD_EXTEND)
-        note_extend_answer(lease, news->node, news->vote);
+        note_extend_answer(lease, news->node, news->vote, now_ns);
     if (news->round_no != lease->round_no)
         return;
     record(lease, news->node, news->vote, news->text, now_ns);
@@ -381,6 +478,19 @@ void redlock__lease_answer(struct redlock__lease *lease, const struct redlock__l
         round_over(lease, news->jitter, now_ns);
     else if (lease->state == REDLOCK__LEASE_HELD && lease->round.verdict == REDLOCK__ROUND_WON)
         late_answer(lease, news->node, now_ns);
+}
+
+void redlock__lease_forgotten(struct redlock__lease *lease, uint32_t node, uint64_t jitter,
+                              int64_t now_ns)
+{
+    if (!has_hold(lease) && lease->state != REDLOCK__LEASE_ACQUIRING)
+        return;
+    if (lease->votes[node].vote == REDLOCK_VOTE_OURS)
+        record(lease, node, REDLOCK_VOTE_DOWN, "it restarted or was flushed since", now_ns);
+    if (has_hold(lease))
+        uncount(lease, node, now_ns);
+    if (redlock__round_answer(&lease->round, node, REDLOCK_VOTE_DOWN))
+        round_over(lease, jitter, now_ns);
 }
 
 /* ---- ends and timers ---------------------------------------------------- */

@@ -14,6 +14,10 @@
  * (docs/safety.md has the two trails). When fewer than quorum are left in the set no
  * renewal can ever succeed: the lease is lost at once, not only at its deadline.
  *
+ * The deadline. Each counted primary has an end of its own: start + ttl - drift of the last
+ * round in which it was ours, less what its clock was seen to jump. The hold ends with the
+ * quorum-th latest of them.
+ *
  * A set of just a quorum survives no failure. So a lease that renews does so for the first time as
  * soon as everybody has answered its SET, if grants came after the verdict.
  */
@@ -75,6 +79,9 @@ struct redlock__lease_vote {
     redlock_vote vote;
     int64_t elapsed_us; /* -1: none */
     char text[REDLOCK_TEXT_LEN];
+    /* Not of the round, but of the hold: until when this primary keeps the key, on our clock, if it
+     * is counted. And what steps of its clock seen since the round began take from that. */
+    int64_t end_ns, shift_ns;
 };
 
 struct redlock__lease {
@@ -89,7 +96,8 @@ struct redlock__lease {
     struct redlock__grant *grant; /* NULL between attempts and after the end */
     struct redlock__lease_config config;
     uint32_t n, quorum, drift_ppm;
-    void *user; /* the facade's handle */
+    const uint32_t *node_ppm; /* of each primary, where more was measured; NULL: drift_ppm */
+    void *user;               /* the facade's handle */
 
     enum redlock__lease_state state;
     enum redlock__lease_op op;
@@ -110,6 +118,7 @@ struct redlock__lease {
 
     /* held */
     uint32_t counted;
+    uint32_t may_join;     /* primaries whose votes count: the engine's to say, before a round */
     uint32_t known_before; /* grant->known when the current round began */
     int64_t deadline_ns;   /* 0: not held */
     int64_t cap_ns;        /* of the hold; NEVER */
@@ -156,6 +165,16 @@ struct redlock__lease_news {
 };
 void redlock__lease_answer(struct redlock__lease *lease, const struct redlock__lease_news *news,
                            int64_t now_ns);
+
+/* A primary's clock jumped forward by step_ns (or ran that much faster than was allowed for)
+ * since the present round, or the one before, began. */
+void redlock__lease_stepped(struct redlock__lease *lease, uint32_t node, int64_t step_ns,
+                            int64_t now_ns);
+/* A primary forgot what it said. May seal the round that is open. */
+void redlock__lease_forgotten(struct redlock__lease *lease, uint32_t node, uint64_t jitter,
+                              int64_t now_ns);
+/* How many counted primaries could go before the quorum is gone; -1: not held. */
+int redlock__lease_margin(const struct redlock__lease *lease, int64_t now_ns);
 
 /* A foreign key on a primary lives for ttl_ms more: don't sleep beyond that. */
 void redlock__lease_hint(struct redlock__lease *lease, int64_t pttl_ms, uint64_t jitter,

@@ -445,6 +445,18 @@ int64_t redlock_deadline_ns(const redlock_lock *lock)
     return deadline_ns;
 }
 
+int redlock_margin(const redlock_lock *lock)
+{
+    const struct redlock__lease *lease = look_at(lock);
+    int margin;
+
+    if (lease == NULL)
+        return -1;
+    margin = redlock__lease_margin(lease, redlock__clock_ns());
+    (void)pthread_mutex_unlock(&lock->client->mutex);
+    return margin;
+}
+
 int redlock_token(const redlock_lock *lock, char *token, size_t token_size)
 {
     const struct redlock__lease *lease;

@@ -7,12 +7,9 @@
  * `dropped`: they stay where they are, at the head, until pulled; entries of the next
  * link queue up behind them. So nothing needs memory at the moment of failure.
  *
- * Deadlines. The earliest deadline is cached and only ever too early (its request may
- * have been answered since). Once it is due, a sweep over the queue reports what is
- * late, one entry a pull, and finds the next earliest on its way. What is late is decided when the
- * owner asks for it, after it has handed over all that had been received: an answer that waited
- * in the socket while the process stood still was in time. A late entry stays in
- * the queue, so that its answer is consumed there and never taken for the next one's.
+ * Deadlines. What is late is decided when the owner asks for it, after it has handed over all
+ * that had been received: an answer that waited in the socket while the process stood still was
+ * in time (ring.h has the rest).
  *
  * Written. Each entry knows at which byte of the connection's output it begins; the
  * driver says how many bytes it took. A request of which no byte was taken is not known
@@ -21,8 +18,9 @@
  * Pauses. After a link that served for a while the first new connect is due at once. Each
  * failure after that, also of links that died young, doubles the pause.
  *
- * Replies. All answers to our commands are of four types; any other first byte fails the
- * link before hiredis' reader sees it, since arrays may ask for memory without a bound.
+ * Replies. All answers to our commands are of five types; any other first byte fails the link
+ * before hiredis' reader sees it. Arrays are short and flat: hiredis' own maker of them would take
+ * memory for as many elements as a peer names.
  */
 #include "node.h"
 
@@ -36,17 +34,18 @@
 
 #include "validity.h"
 
-#define FIRST_PENDING 16u /* a power of two, as all ring sizes */
 #define FIRST_OUT ((size_t)4096)
 
-struct pending {
-    struct redlock__tag tag;
-    int64_t queued_ns;
-    int64_t deadline_ns; /* NEVER: greeting */
-    uint64_t begin;      /* offset in the output of this connection */
-    bool timed_out;
-    bool written; /* of a dropped entry */
+enum {
+    MAX_ELEMENTS = 64 /* of an array */
 };
+
+/* The number of elements is an int up to hiredis 0.14. */
+#if HIREDIS_MAJOR >= 1
+typedef size_t array_size;
+#else
+typedef int array_size;
+#endif
 
 struct redlock__node {
     struct redlock__node_config config;
@@ -54,23 +53,20 @@ struct redlock__node {
     enum redlock__node_task closing; /* CLOSE or ABORT not yet told, else NONE */
     char text[REDLOCK_TEXT_LEN];
 
-    struct pending *queue; /* ring of queue_size, a power of two */
-    uint32_t queue_size;
-    uint32_t head;
-    uint32_t count;    /* dropped ones included */
-    uint32_t dropped;  /* at the head */
-    uint32_t greeting; /* greeting commands owed: behind the dropped */
-
-    int64_t overdue_ns;      /* deadlines up to here are missed: as last told */
-    int64_t min_deadline_ns; /* of requests not timed out, or earlier */
-    uint32_t sweep;          /* next entry to look at, from head */
-    int64_t sweep_min_ns;    /* earliest deadline among those looked at */
+    struct redlock__ring ring; /* dropped ones included */
+    uint32_t dropped;          /* at the head */
+    uint32_t greeting;         /* greeting commands owed: behind the dropped */
+    int64_t overdue_ns;        /* deadlines up to here are missed: as last told */
+    struct redlock__facts facts;
 
     char *out; /* out_head .. out_tail waits to be sent */
     size_t out_size, out_head, out_tail;
     uint64_t sent; /* bytes of this connection taken by the driver */
 
     redisReader *reader; /* of this connection */
+    redisReplyObjectFunctions functions;
+    void *(*make_array)(const redisReadTask *task, array_size elements);
+    bool array_refused;
     int64_t received_ns; /* when the last byte came */
 
     int64_t connecting_since_ns; /* of the present or last connect */
@@ -84,43 +80,9 @@ struct redlock__node {
 
 /* ---- queue and output --------------------------------------------------- */
 
-static struct pending *entry(const struct redlock__node *node, uint32_t i)
-{
-    assert(i < node->queue_size);
-    return &node->queue[(node->head + i) & (node->queue_size - 1)];
-}
-
 static uint32_t owed(const struct redlock__node *node)
 {
-    return node->count - node->dropped;
-}
-
-static bool reserve_entry(struct redlock__node *node)
-{
-    if (node->count < node->queue_size)
-        return true;
-    uint32_t size = node->queue_size == 0 ? FIRST_PENDING : node->queue_size * 2;
-    struct pending *queue = calloc(size, sizeof(*queue));
-    if (queue == NULL)
-        return false;
-    for (uint32_t i = 0; i < node->count; i++)
-        queue[i] = *entry(node, i);
-    free(node->queue);
-    node->queue = queue;
-    node->queue_size = size;
-    node->head = 0;
-    return true;
-}
-
-static struct pending pop(struct redlock__node *node)
-{
-    struct pending first = *entry(node, 0);
-    node->sweep -= node->sweep > 0 ? 1 : 0;
-    node->head = (node->head + 1) & (node->queue_size - 1);
-    node->count--;
-    if (node->count == 0)
-        node->min_deadline_ns = REDLOCK__NEVER;
-    return first;
+    return node->ring.count - node->dropped;
 }
 
 static bool reserve_out(struct redlock__node *node, size_t len)
@@ -140,14 +102,15 @@ static bool reserve_out(struct redlock__node *node, size_t len)
 static bool append(struct redlock__node *node, const struct redlock__tag *tag,
                    const struct redlock__bytes *bytes, int64_t deadline_ns, int64_t now_ns)
 {
-    if (bytes->data == NULL || !reserve_entry(node) || !reserve_out(node, bytes->len))
+    if (bytes->data == NULL || !redlock__ring_reserve(&node->ring) ||
+        !reserve_out(node, bytes->len))
         return false;
     uint64_t begin = node->sent + (node->out_tail - node->out_head);
-    *entry(node, node->count++) = (struct pending){
+    struct redlock__pending pending = {
         .tag = *tag, .queued_ns = now_ns, .deadline_ns = deadline_ns, .begin = begin};
+    redlock__ring_push(&node->ring, &pending);
     memcpy(node->out + node->out_tail, bytes->data, bytes->len);
     node->out_tail += bytes->len;
-    node->min_deadline_ns = redlock__min(node->min_deadline_ns, deadline_ns);
     return true;
 }
 
@@ -206,17 +169,16 @@ static void enter(struct redlock__node *node, enum redlock__node_phase next, int
 static bool drop_requests(struct redlock__node *node)
 {
     bool set_in_flight = false;
-    node->count -= node->greeting; /* nothing queues behind a greeting */
+    node->ring.count -= node->greeting; /* nothing queues behind a greeting */
     node->greeting = 0;
-    for (uint32_t i = node->dropped; i < node->count; i++) {
-        struct pending *e = entry(node, i);
+    for (uint32_t i = node->dropped; i < node->ring.count; i++) {
+        struct redlock__pending *e = redlock__ring_at(&node->ring, i);
         e->written = node->sent > e->begin;
         if (e->written && e->tag.command == REDLOCK__CMD_SET)
             set_in_flight = true;
     }
-    node->dropped = node->count;
-    node->min_deadline_ns = REDLOCK__NEVER;
-    node->sweep = 0;
+    node->dropped = node->ring.count;
+    redlock__ring_disarm(&node->ring);
     return set_in_flight;
 }
 
@@ -252,6 +214,11 @@ static bool greet(struct redlock__node *node, enum redlock__command command,
     return queued;
 }
 
+/* What we want to know before the first vote. The clock comes last: nothing slow in between. */
+static const enum redlock__command introduction[] = {
+    REDLOCK__CMD_INFO_SERVER, REDLOCK__CMD_INFO_REPLICATION, REDLOCK__CMD_SETTINGS,
+    REDLOCK__CMD_MARKER, REDLOCK__CMD_TIME};
+
 static bool send_greeting(struct redlock__node *node, int64_t now_ns)
 {
     const struct redlock__node_config *c = &node->config;
@@ -262,7 +229,12 @@ static bool send_greeting(struct redlock__node *node, int64_t now_ns)
     if (c->database != 0 &&
         !greet(node, REDLOCK__CMD_SELECT, redlock__encode_select(c->database), now_ns))
         return false;
-    return greet(node, REDLOCK__CMD_SETNAME, redlock__encode_setname(name), now_ns);
+    if (!greet(node, REDLOCK__CMD_SETNAME, redlock__encode_setname(name), now_ns))
+        return false;
+    for (size_t i = 0; i < sizeof(introduction) / sizeof(introduction[0]); i++)
+        if (!greet(node, introduction[i], redlock__encode_fact(introduction[i]), now_ns))
+            return false;
+    return true;
 }
 
 static void fail_refused(struct redlock__node *node, struct redlock__answer *answer, int64_t now_ns)
@@ -276,7 +248,9 @@ static void greeting_answered(struct redlock__node *node, const struct redisRepl
                               int64_t now_ns)
 {
     struct redlock__answer answer;
-    redlock__decode(pop(node).tag.command, reply, &answer);
+    struct redlock__pending asked = redlock__ring_pop(&node->ring);
+    redlock__decode(asked.tag.command, reply, &answer);
+    redlock__facts_take(&node->facts, asked.tag.command, reply, asked.queued_ns, now_ns);
     node->greeting--;
     if (answer.vote != REDLOCK_VOTE_OURS)
         fail_refused(node, &answer, now_ns);
@@ -285,6 +259,31 @@ static void greeting_answered(struct redlock__node *node, const struct redisRepl
 }
 
 /* ---- replies ------------------------------------------------------------ */
+
+/* In place of the reader's own: see above. */
+static void *make_array(const redisReadTask *task, array_size elements)
+{
+    struct redlock__node *node = task->privdata;
+    if (task->parent != NULL || elements > MAX_ELEMENTS) {
+        node->array_refused = true;
+        return NULL;
+    }
+    return node->make_array(task, elements);
+}
+
+static redisReader *make_reader(struct redlock__node *node)
+{
+    redisReader *reader = redisReaderCreate();
+    if (reader == NULL)
+        return NULL;
+    node->functions = *reader->fn;
+    node->functions.createArray = make_array;
+    node->make_array = reader->fn->createArray;
+    node->array_refused = false;
+    reader->fn = &node->functions;
+    reader->privdata = node;
+    return reader;
+}
 
 /* A primary that is full says so unasked and hangs up. */
 static void fail_unasked(struct redlock__node *node, const redisReply *reply, int64_t now_ns)
@@ -305,14 +304,15 @@ static redisReply *next_reply(struct redlock__node *node, int64_t now_ns)
     if (reader == NULL || reader->len == reader->pos)
         return NULL;
     char first = reader->buf[reader->pos]; /* of a reply, if ridx is -1 */
-    if (reader->ridx < 0 && memchr("+-:$", first, 4) == NULL) {
+    if (reader->ridx < 0 && memchr("+-:$*", first, 5) == NULL) {
         fail(node, now_ns, "protocol error: a reply starts with byte 0x%02x%s",
              (unsigned)(unsigned char)first, first == 0x15 ? ", as one of a TLS port does" : "");
         return NULL;
     }
     if (redisReaderGetReply(reader, &reply) != REDIS_OK) {
-        bool out_of_memory = reader->err == REDIS_ERR_OOM;
-        fail(node, now_ns, "%s%s", out_of_memory ? "" : "protocol error: ", reader->errstr);
+        bool out_of_memory = reader->err == REDIS_ERR_OOM && !node->array_refused;
+        fail(node, now_ns, "%s%s", out_of_memory ? "" : "protocol error: ",
+             node->array_refused ? "a long or nested array" : reader->errstr);
         return NULL;
     }
     if (reply == NULL) {
@@ -321,7 +321,7 @@ static redisReply *next_reply(struct redlock__node *node, int64_t now_ns)
                  REDLOCK__NODE_MAX_REPLY);
         return NULL;
     }
-    if (node->count == 0 || node->sent <= entry(node, 0)->begin) {
+    if (node->ring.count == 0 || node->sent <= redlock__ring_at(&node->ring, 0)->begin) {
         fail_unasked(node, reply, now_ns);
         freeReplyObject(reply);
         return NULL;
@@ -349,46 +349,28 @@ static bool pull_answer(struct redlock__node *node, int64_t now_ns,
     redisReply *reply = next_reply(node, now_ns);
     if (reply == NULL)
         return false;
-    struct pending e = pop(node);
+    struct redlock__pending e = redlock__ring_pop(&node->ring);
     *event = (struct redlock__node_event){.result = REDLOCK__RESULT_ANSWER, .tag = e.tag};
     if (e.timed_out)
         event->result = REDLOCK__RESULT_LATE;
     redlock__decode(e.tag.command, reply, &event->answer);
+    redlock__facts_take(&node->facts, e.tag.command, reply, e.queued_ns, now_ns);
     freeReplyObject(reply);
     return true;
 }
 
 /* ---- timeouts and drops ------------------------------------------------- */
 
-static void describe_timeout(struct pending *e, struct redlock__node_event *event)
+static bool pull_timeout(struct redlock__node *node, struct redlock__node_event *event)
 {
-    int64_t waited_ms = redlock__remaining_ms(e->deadline_ns, e->queued_ns);
-    e->timed_out = true;
+    const struct redlock__pending *e = redlock__ring_overdue(&node->ring, node->overdue_ns);
+    if (e == NULL)
+        return false;
     *event = (struct redlock__node_event){.result = REDLOCK__RESULT_TIMEOUT, .tag = e->tag};
     event->answer.vote = REDLOCK_VOTE_SILENT;
     snprintf(event->answer.text, sizeof(event->answer.text), "no answer within %" PRId64 " ms",
-             waited_ms);
-}
-
-static bool pull_timeout(struct redlock__node *node, struct redlock__node_event *event)
-{
-    /* Once more if time went on during a sweep. */
-    while (node->min_deadline_ns <= node->overdue_ns) {
-        if (node->sweep == 0)
-            node->sweep_min_ns = REDLOCK__NEVER;
-        while (node->sweep < node->count) {
-            struct pending *e = entry(node, node->sweep++);
-            if (!e->timed_out && e->deadline_ns <= node->overdue_ns) {
-                describe_timeout(e, event);
-                return true;
-            }
-            if (!e->timed_out)
-                node->sweep_min_ns = redlock__min(node->sweep_min_ns, e->deadline_ns);
-        }
-        node->min_deadline_ns = node->sweep_min_ns;
-        node->sweep = 0;
-    }
-    return false;
+             redlock__remaining_ms(e->deadline_ns, e->queued_ns));
+    return true;
 }
 
 static bool pull_dropped(struct redlock__node *node, struct redlock__node_event *event)
@@ -396,7 +378,7 @@ static bool pull_dropped(struct redlock__node *node, struct redlock__node_event 
     if (node->dropped == 0)
         return false;
     node->dropped--;
-    struct pending e = pop(node);
+    struct redlock__pending e = redlock__ring_pop(&node->ring);
     *event = (struct redlock__node_event){.result = REDLOCK__RESULT_DROPPED, .tag = e.tag};
     event->answer.vote = REDLOCK_VOTE_DOWN;
     memcpy(event->answer.text, node->text, sizeof(event->answer.text));
@@ -415,7 +397,7 @@ struct redlock__node *redlock__node_new(const struct redlock__node_config *confi
     node->config = *config;
     node->random = config->seed;
     node->connecting_since_ns = INT64_MIN;
-    node->min_deadline_ns = REDLOCK__NEVER;
+    redlock__ring_init(&node->ring);
     return node;
 }
 
@@ -426,7 +408,7 @@ void redlock__node_free(struct redlock__node *node)
     if (node->reader != NULL)
         redisReaderFree(node->reader);
     free(node->out);
-    free(node->queue);
+    redlock__ring_destroy(&node->ring);
     free(node);
 }
 
@@ -458,6 +440,11 @@ uint64_t redlock__node_connects(const struct redlock__node *node)
 uint64_t redlock__node_disconnects(const struct redlock__node *node)
 {
     return node->disconnects;
+}
+
+const struct redlock__facts *redlock__node_facts(const struct redlock__node *node)
+{
+    return &node->facts;
 }
 
 bool redlock__node_owes(const struct redlock__node *node)
@@ -507,7 +494,8 @@ static int64_t silence_deadline(const struct redlock__node *node)
 {
     if (owed(node) == 0)
         return REDLOCK__NEVER;
-    int64_t since_ns = redlock__max(node->received_ns, entry(node, node->dropped)->queued_ns);
+    int64_t since_ns =
+        redlock__max(node->received_ns, redlock__ring_at(&node->ring, node->dropped)->queued_ns);
     return redlock__add(since_ns, node->config.silence_limit_ns);
 }
 
@@ -517,7 +505,7 @@ int64_t redlock__node_next_deadline(const struct redlock__node *node)
         return node->retry_ns;
     if (node->phase != REDLOCK__NODE_PHASE_READY)
         return connect_deadline(node);
-    return redlock__min(node->min_deadline_ns, silence_deadline(node));
+    return redlock__min(node->ring.min_deadline_ns, silence_deadline(node));
 }
 
 void redlock__node_handle_deadline(struct redlock__node *node, int64_t now_ns)
@@ -565,7 +553,8 @@ void redlock__node_connected(struct redlock__node *node, int64_t now_ns)
     if (node->phase != REDLOCK__NODE_PHASE_CONNECTING)
         return;
     enter(node, REDLOCK__NODE_PHASE_GREETING, now_ns);
-    node->reader = redisReaderCreate();
+    node->reader = make_reader(node);
+    node->facts = (struct redlock__facts){0};
     if (node->reader == NULL || !send_greeting(node, now_ns))
         fail(node, now_ns, "out of memory");
 }

@@ -23,7 +23,9 @@
 #include <stdint.h>
 
 #include "command.h"
+#include "facts.h"
 #include "redlock.h"
+#include "ring.h"
 
 enum {
     REDLOCK__NODE_MAX_PENDING = 65536,        /* requests without an answer */
@@ -60,13 +62,6 @@ enum redlock__node_task {
     REDLOCK__TASK_ABORT    /* close it with SO_LINGER 0: a SET may be in the send queue */
 };
 
-/* Carried by a request, given back with each of its results. */
-struct redlock__tag {
-    void *owner;
-    enum redlock__command command;
-    uint32_t round;
-};
-
 enum redlock__node_result {
     REDLOCK__RESULT_ANSWER,  /* in time: see answer */
     REDLOCK__RESULT_LATE,    /* after RESULT_TIMEOUT of the same request: see answer */
@@ -77,7 +72,8 @@ enum redlock__node_result {
 struct redlock__node_event {
     enum redlock__node_result result;
     struct redlock__tag tag;
-    struct redlock__answer answer; /* vote OURS, FREE, FOREIGN, ERROR; SILENT; DOWN */
+    struct redlock__answer answer; /* vote OURS, FREE, FOREIGN, ERROR; SILENT; DOWN. To a command
+                                      that asks for a fact: see redlock__node_facts() */
     bool written;                  /* DROPPED: at least one byte had been given to the driver */
     bool timed_out;                /* DROPPED: TIMEOUT was reported before */
 };
@@ -96,6 +92,9 @@ const char *redlock__node_text(const struct redlock__node *node);     /* why las
 uint32_t redlock__node_pending(const struct redlock__node *node);     /* owed, greeting excluded */
 uint64_t redlock__node_connects(const struct redlock__node *node);    /* links that became READY */
 uint64_t redlock__node_disconnects(const struct redlock__node *node); /* of those, lost again */
+/* What it said about itself on this connection: complete when READY, renewed by every answer to a
+ * command that asks for a fact. */
+const struct redlock__facts *redlock__node_facts(const struct redlock__node *node);
 bool redlock__node_owes(const struct redlock__node *node); /* any answer owed, greeting too */
 
 /*

@@ -79,7 +79,7 @@ void redlock_options_init(redlock_options *options)
     memset(options, 0, sizeof *options);
     options->size = sizeof *options;
     options->drift_ppm = 10000;
-    options->max_ttl_ms = 60000;
+    options->restart_guard_ms = REDLOCK_GUARD_AUTO;
     options->connect_timeout_ms = 1000;
     options->silence_limit_ms = 2000;
 }
@@ -99,7 +99,9 @@ static int check_numbers(const redlock_options *o, char *text, size_t size)
     uint32_t n = (uint32_t)o->node_count;
 
     if (!in_range("drift_ppm", o->drift_ppm, 0, REDLOCK_MAX_DRIFT_PPM, text, size) ||
-        !in_range("max_ttl_ms", o->max_ttl_ms, 1, REDLOCK_MAX_TTL_MS, text, size) ||
+        !in_range("max_ttl_ms", o->max_ttl_ms, 0, REDLOCK_MAX_TTL_MS, text, size) ||
+        !in_range("restart_guard_ms", o->restart_guard_ms, REDLOCK_GUARD_AUTO,
+                  2 * REDLOCK_MAX_TTL_MS, text, size) ||
         !in_range("node_timeout_ms", o->node_timeout_ms, 0, REDLOCK__MAX_TIMEOUT_MS, text, size) ||
         !in_range("connect_timeout_ms", o->connect_timeout_ms, 1, REDLOCK__MAX_TIMEOUT_MS, text,
                   size) ||
@@ -202,7 +204,8 @@ static int fill_settings(struct redlock__settings *settings, const redlock_optio
     const char *prefix = o->prefix == NULL ? "" : o->prefix;
     const char *name = o->client_name == NULL ? "libredlock" : o->client_name;
 
-    settings->quorum = o->quorum != 0 ? o->quorum : redlock__majority(settings->n);
+    settings->quorum = o->quorum;
+    settings->restart_guard_ms = o->restart_guard_ms;
     settings->drift_ppm = o->drift_ppm;
     settings->max_ttl_ms = o->max_ttl_ms;
     settings->node_timeout_ms = o->node_timeout_ms;
@@ -283,10 +286,36 @@ void redlock_lock_options_init(redlock_lock_options *options)
     options->retry_cap_ms = 1000;
 }
 
+void redlock_init_options_init(redlock_init_options *options)
+{
+    if (options == NULL)
+        return;
+    memset(options, 0, sizeof *options);
+    options->size = sizeof *options;
+}
+
+int redlock__init_options_check(const struct redlock__settings *settings,
+                                const redlock_init_options *options, redlock_init_options *checked)
+{
+    int rc = 0;
+
+    redlock_init_options_init(checked);
+    if (options != NULL)
+        rc = copy_versioned(checked, sizeof *checked, options, options->size,
+                            offsetof(redlock_init_options, retire));
+    checked->size = sizeof *checked;
+    if (rc == 0 && (checked->retire > settings->n || checked->replace > settings->n ||
+                    (checked->retire != 0 && checked->retire == checked->replace)))
+        rc = REDLOCK_ERR_ARGUMENT;
+    return rc;
+}
+
 int redlock__ttl_check(const struct redlock__settings *settings, int64_t ttl_ms,
                        int64_t min_validity_ms)
 {
-    if (ttl_ms < 1 || ttl_ms > settings->max_ttl_ms)
+    int64_t most_ms = settings->max_ttl_ms != 0 ? settings->max_ttl_ms : REDLOCK_MAX_TTL_MS;
+
+    if (ttl_ms < 1 || ttl_ms > most_ms)
         return REDLOCK_ERR_TTL;
     if (ttl_ms - redlock__drift_ms(ttl_ms, settings->drift_ppm) <= min_validity_ms)
         return REDLOCK_ERR_TTL;

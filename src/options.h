@@ -25,8 +25,10 @@ enum {
 
 /* redlock_options, checked; owns all it points to but the log's context. */
 struct redlock__settings {
-    uint32_t n, quorum, drift_ppm;
-    int64_t max_ttl_ms, node_timeout_ms, connect_timeout_ms, silence_limit_ms;
+    uint32_t n, quorum, drift_ppm; /* quorum 0: as marked, or a majority */
+    int64_t max_ttl_ms;            /* 0: as marked, or 60000 */
+    int64_t restart_guard_ms;      /* below 0: by max_ttl */
+    int64_t node_timeout_ms, connect_timeout_ms, silence_limit_ms;
     char *prefix; /* may be "" */
     size_t prefix_len;
     char *client_name;
@@ -50,7 +52,12 @@ void redlock__settings_free(struct redlock__settings *settings); /* NULL accepte
 int redlock__lock_options_check(const struct redlock__settings *settings,
                                 const redlock_lock_options *options, redlock_lock_options *checked);
 
-/* ERR_TTL unless 1 <= ttl <= max_ttl and more than min_validity is left after drift. */
+/* The same for redlock_init(). 0, ERR_ARGUMENT or ERR_UNSUPPORTED. */
+int redlock__init_options_check(const struct redlock__settings *settings,
+                                const redlock_init_options *options, redlock_init_options *checked);
+
+/* ERR_TTL unless 1 <= ttl <= max_ttl (where that is not left to the primaries' markers) and more
+ * than min_validity is left after drift. */
 int redlock__ttl_check(const struct redlock__settings *settings, int64_t ttl_ms,
                        int64_t min_validity_ms);
 

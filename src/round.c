@@ -61,6 +61,7 @@ bool redlock__round_answer(struct redlock__round *round, uint32_t node, redlock_
     case REDLOCK_VOTE_ERROR:
     case REDLOCK_VOTE_SILENT:
     case REDLOCK_VOTE_DOWN:
+    case REDLOCK_VOTE_BARRED:
         round->failed |= bit;
         break;
     }

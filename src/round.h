@@ -37,8 +37,8 @@ struct redlock__round {
 void redlock__round_begin(struct redlock__round *round, uint32_t quorum, uint32_t counted,
                           uint32_t asked, int64_t start_ns);
 
-/* One primary's vote, the first or a late one after SILENT. True if it sealed the
- * verdict. */
+/* One primary's vote: the first, a late one after SILENT, or DOWN after any, where it forgot what
+ * it said. True if it sealed the verdict. */
 bool redlock__round_answer(struct redlock__round *round, uint32_t node, redlock_vote vote);
 
 /* Time is up: all that still owe are failed. True if that sealed the verdict. */

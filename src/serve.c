@@ -8,6 +8,7 @@
  */
 #include "engine_state.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -85,6 +86,13 @@ static struct redlock__bytes encode(const struct redlock__grant *grant,
     case REDLOCK__CMD_SETNAME:
     case REDLOCK__CMD_PTTL:
     case REDLOCK__CMD_GET:
+    case REDLOCK__CMD_INFO_SERVER:
+    case REDLOCK__CMD_INFO_REPLICATION:
+    case REDLOCK__CMD_SETTINGS:
+    case REDLOCK__CMD_MARKER:
+    case REDLOCK__CMD_TIME:
+    case REDLOCK__CMD_SEEN:
+    case REDLOCK__CMD_MARK:
         break;
     }
     return (struct redlock__bytes){0};
@@ -144,12 +152,12 @@ static void count(struct redlock__engine *engine, struct redlock__lease *lease)
         return;
     lease->counted_state = is;
     if (was == REDLOCK__LEASE_ACQUIRING && is == REDLOCK__LEASE_HELD)
-        engine->stats.acquired++;
+        engine->stats.acquired++, engine->began = true;
     else if (was == REDLOCK__LEASE_ACQUIRING)
         count_attempt(engine, lease);
     else if (was == REDLOCK__LEASE_RENEWING && lease->round.verdict == REDLOCK__ROUND_WON &&
              is == REDLOCK__LEASE_HELD)
-        engine->stats.extended++;
+        engine->stats.extended++, engine->began = true;
     else if (was == REDLOCK__LEASE_RENEWING)
         engine->stats.extend_failed++;
     if (is == REDLOCK__LEASE_LOST)
@@ -161,14 +169,42 @@ static void count(struct redlock__engine *engine, struct redlock__lease *lease)
 /* ---- rounds ------------------------------------------------------------- */
 
 /* Why a round's command was not sent to a node. */
-static const char *unsent_text(const struct redlock__node *node, enum redlock__command command)
+static const char *unsent_text(const struct redlock__engine *engine, uint32_t i,
+                               enum redlock__command command, redlock_vote vote)
 {
-    if (redlock__node_phase(node) != REDLOCK__NODE_PHASE_READY)
-        return redlock__engine_absence(node);
+    if (vote == REDLOCK_VOTE_DOWN)
+        return redlock__engine_absence(engine->nodes[i]);
+    if (vote == REDLOCK_VOTE_BARRED)
+        return engine->standings[i].text;
     if (command == REDLOCK__CMD_RELEASE)
         return "not asked: nothing was written there";
     return command == REDLOCK__CMD_EXTEND ? "not asked: too few of those that count could be"
                                           : "not asked: too few others could be";
+}
+
+static redlock_vote unsent_vote(const struct redlock__engine *engine, uint32_t i,
+                                enum redlock__command command)
+{
+    if (redlock__node_phase(engine->nodes[i]) != REDLOCK__NODE_PHASE_READY)
+        return REDLOCK_VOTE_DOWN;
+    if (command == REDLOCK__CMD_SET && (engine->counting >> i & 1) == 0)
+        return REDLOCK_VOTE_BARRED;
+    return REDLOCK_VOTE_NONE;
+}
+
+void redlock__explain_unsent(struct redlock__engine *engine, struct redlock__lease *lease,
+                             enum redlock__command command, uint32_t sent)
+{
+    for (uint32_t i = 0; i < engine->n; i++) {
+        struct redlock__lease_vote *vote = &lease->votes[i];
+
+        if ((sent >> i & 1) != 0)
+            continue;
+        vote->vote = unsent_vote(engine, i, command);
+        vote->elapsed_us = -1;
+        (void)snprintf(vote->text, sizeof vote->text, "%s",
+                       unsent_text(engine, i, command, vote->vote));
+    }
 }
 
 /* Tells the lease of every node the round's command was not sent to. */
@@ -180,23 +216,41 @@ static void report_unsent(struct redlock__engine *engine, struct redlock__lease 
                                        .jitter = redlock__engine_jitter(engine)};
 
     for (uint32_t i = 0; i < engine->n; i++) {
-        bool ready = redlock__node_phase(engine->nodes[i]) == REDLOCK__NODE_PHASE_READY;
-
-        if ((sent & (UINT32_C(1) << i)) != 0)
+        if ((sent >> i & 1) != 0)
             continue;
         news.node = i;
-        news.vote = ready ? REDLOCK_VOTE_NONE : REDLOCK_VOTE_DOWN;
-        news.text = unsent_text(engine->nodes[i], lease->round_command);
+        news.vote = unsent_vote(engine, i, news.command);
+        news.text = unsent_text(engine, i, news.command, news.vote);
         redlock__lease_answer(lease, &news, now_ns);
     }
+}
+
+/* What only the primaries could tell: whether they go together, and how long a ttl may be. False:
+ * the operation has ended with what is wrong. */
+static bool may_begin(struct redlock__engine *engine, struct redlock__lease *lease, int64_t ttl_ms)
+{
+    lease->quorum = engine->fleet.quorum;
+    lease->may_join = engine->counting;
+    if (engine->misfit && !engine->began) {
+        redlock__explain_unsent(engine, lease, REDLOCK__CMD_SET, 0);
+        redlock__lease_stop(lease, REDLOCK_ERR_MISCONFIGURED);
+        return false;
+    }
+    if (ttl_ms > engine->fleet.max_ttl_ms) {
+        redlock__lease_stop(lease, REDLOCK_ERR_TTL);
+        return false;
+    }
+    return true;
 }
 
 static void begin_attempt(struct redlock__engine *engine, struct redlock__lease *lease,
                           int64_t now_ns)
 {
-    uint32_t ready = redlock__engine_ready(engine), sent;
+    uint32_t counting = redlock__engine_counting(engine), sent;
     struct redlock__grant *grant = NULL;
 
+    if (!may_begin(engine, lease, lease->config.ttl_ms))
+        return;
     if (engine->grant_count < REDLOCK_MAX_LOCKS)
         grant = redlock__grant_new(engine, lease, NULL);
     if (grant == NULL) {
@@ -210,10 +264,11 @@ static void begin_attempt(struct redlock__engine *engine, struct redlock__lease 
     count(engine, lease);
     grant->ttl_ms = lease->config.ttl_ms;
     /* Where no quorum can answer, no key is left behind either. */
-    if (redlock__count(ready) < engine->quorum)
-        ready = 0;
-    sent = send_grant(engine, grant, REDLOCK__CMD_SET, lease->round_no, ready, lease->config.ttl_ms,
-                      now_ns);
+    if (redlock__count(counting) < engine->fleet.quorum)
+        counting = 0;
+    sent = send_grant(engine, grant, REDLOCK__CMD_SET, lease->round_no, counting,
+                      lease->config.ttl_ms, now_ns);
+    redlock__watch_round(engine, now_ns);
     redlock__grant_set(grant, sent, lease->config.ttl_ms, now_ns);
     report_unsent(engine, lease, sent, now_ns);
     redlock__engine_touch(engine, redlock__lease_next_deadline(lease));
@@ -225,12 +280,16 @@ static void begin_extend(struct redlock__engine *engine, struct redlock__lease *
     uint32_t ready = redlock__engine_ready(engine), sent;
 
     lease->wants &= ~(uint32_t)REDLOCK__WANT_EXTEND;
+    if (lease->op == REDLOCK__OP_EXTEND && !may_begin(engine, lease, lease->wanted_ttl_ms))
+        return;
+    lease->may_join = engine->counting;
     redlock__lease_begin_extend(lease, now_ns);
     count(engine, lease);
-    if (redlock__count(ready & lease->counted) < engine->quorum)
+    if (redlock__count(ready & lease->counted) < engine->fleet.quorum)
         ready = 0;
     sent = send_grant(engine, lease->grant, REDLOCK__CMD_EXTEND, lease->round_no, ready,
                       lease->extend_ttl_ms, now_ns);
+    redlock__watch_round(engine, now_ns);
     redlock__grant_extended(lease->grant, lease->extend_ttl_ms, now_ns);
     report_unsent(engine, lease, sent, now_ns);
 }
@@ -244,7 +303,7 @@ static void begin_release(struct redlock__engine *engine, struct redlock__lease 
     lease->wants = 0;
     redlock__lease_begin_release(lease, now_ns);
     count(engine, lease);
-    redlock__grant_abandon(grant, engine->max_ttl_ms);
+    redlock__grant_abandon(grant, engine->fleet.max_ttl_ms);
     sent = send_grant(engine, grant, REDLOCK__CMD_RELEASE, lease->round_no,
                       redlock__grant_to_remove(grant, now_ns) & redlock__engine_ready(engine), 0,
                       now_ns);
@@ -261,7 +320,7 @@ static void abandon(struct redlock__engine *engine, struct redlock__lease *lease
         return;
     grant->lease = NULL;
     if (!grant->abandoned)
-        redlock__grant_abandon(grant, engine->max_ttl_ms);
+        redlock__grant_abandon(grant, engine->fleet.max_ttl_ms);
     redlock__serve_removals(engine, grant, now_ns);
     if ((lease->wants & REDLOCK__WANT_PTTL) != 0)
         (void)send_grant(engine, grant, REDLOCK__CMD_HINT, 0,
@@ -271,7 +330,7 @@ static void abandon(struct redlock__engine *engine, struct redlock__lease *lease
 
 static void refill(struct redlock__engine *engine, struct redlock__lease *lease, int64_t now_ns)
 {
-    uint32_t nodes = lease->refill & redlock__engine_ready(engine) & ~lease->grant->unanswered;
+    uint32_t nodes = lease->refill & redlock__engine_counting(engine) & ~lease->grant->unanswered;
     uint32_t sent =
         send_grant(engine, lease->grant, REDLOCK__CMD_SET, 0, nodes, lease->config.ttl_ms, now_ns);
     redlock__grant_set(lease->grant, sent, lease->config.ttl_ms, now_ns);
@@ -329,7 +388,7 @@ static bool may_attempt(struct redlock__engine *engine, struct redlock__lease *l
         redlock__engine_touch(engine, due_ns);
         return false;
     }
-    return redlock__engine_gate_open(engine, UINT32_MAX, lease->gate_ns, now_ns);
+    return redlock__engine_gate_open(engine, engine->counting, lease->gate_ns, now_ns);
 }
 
 static void queue_up(struct redlock__engine *engine, struct redlock__lease *lease, int64_t now_ns)
@@ -380,5 +439,7 @@ void redlock__serve_lease(struct redlock__engine *engine, struct redlock__lease 
         begin_attempt(engine, lease, now_ns);
     }
     post_events(engine, lease);
+    if (lease->deadline_ns != 0)
+        redlock__watch_hold(engine, now_ns);
     redlock__engine_touch(engine, redlock__lease_next_deadline(lease));
 }

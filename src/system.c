@@ -37,6 +37,14 @@ int64_t redlock__clock_ns(void)
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
+int64_t redlock__wall_ns(void)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_REALTIME, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
 /* ---- this process, and entropy ------------------------------------------ */
 
 struct redlock__origin {

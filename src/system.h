@@ -13,6 +13,8 @@
 
 /* Nanoseconds of the clock that counts suspend. */
 int64_t redlock__clock_ns(void);
+/* The time of day, since 1970: for people. */
+int64_t redlock__wall_ns(void);
 
 /* ---- this process, and entropy ------------------------------------------ */
 

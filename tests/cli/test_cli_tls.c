@@ -48,6 +48,7 @@ START_TEST(test_acquire_extend_release_and_run)
     const char *ca = tls_file("ca.crt");
     char token[128];
 
+    ck_assert_int_eq(RUN(&driver, "init", "--no-leases-out", "--cacert", ca), 0);
     ck_assert_int_eq(RUN(&driver, "acquire", "--cacert", ca, "k"), 0);
     ck_assert_str_eq(driver.err.bytes, "");
     take_token(token);
@@ -68,6 +69,9 @@ START_TEST(test_certificate_and_name)
 
     for (int i = 0; i < N; i++)
         tls_servers_use(i, "other", "yes");
+    ck_assert_int_eq(RUN(&driver, "init", "--no-leases-out", "--cacert", ca, "--cert", cert,
+                         "--key-file", key, "--sni", "other.example"),
+                     0);
     ck_assert_int_eq(RUN(&driver, "acquire", "--cacert", ca, "--cert", cert, "--key-file", key,
                          "--sni", "other.example", "k"),
                      0);

@@ -1,12 +1,20 @@
 /*
  * See servers.h. A free port is one the kernel gave to a socket that was closed again; should
  * somebody else be quicker, the server ends at once and the next port is tried. A server counts as
- * started when it answers INFO with the process id we know, so that it's never somebody else's.
+ * started when it answers INFO with the process id we know, so that it's never somebody else's, and
+ * has loaded its data.
+ *
+ * What has to outlive a server's process, a data directory or a clock's plan, is in one temporary
+ * directory for them all, which goes with servers_stop(). A test that fails leaves it in /tmp.
  */
 #include "servers.h"
 
+#include "clock_plan.h"
+
 #include <arpa/inet.h>
+#include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -14,22 +22,37 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+
+#ifndef SERVERS_CLOCK_PRELOAD
+#define SERVERS_CLOCK_PRELOAD "" /* built without the tools */
+#endif
 
 enum {
     PORT_TRIES = 20,
     ANSWER_TRIES = 2000, /* ANSWER_PAUSE_MS apart: ten seconds */
     ANSWER_PAUSE_MS = 5,
     ARGUMENTS_MAX = 32,
-    REPLY_MAX = 256 * 1024
+    REPLY_MAX = 256 * 1024,
+    PATH_SIZE = 64,
+    OPEN_DIRECTORIES = 8
+};
+
+enum kind {
+    PLAIN,
+    DURABLE,
+    WITH_CLOCK
 };
 
 struct server {
     pid_t pid; /* 0: not running */
     int port;
     char uri[64];
+    char path[PATH_SIZE]; /* of its data directory or its clock's plan */
+    struct clock_plan *clock;
 };
 
 /* Endpoints without a server: the socket that keeps the port. */
@@ -41,6 +64,8 @@ struct reserved {
 static struct server servers[SERVERS_MAX];
 static const char *uris[SERVERS_MAX];
 static const char *const *more_arguments;
+static enum kind kind;
+static char directory[PATH_SIZE]; /* empty: there is none */
 static int count;
 static pid_t owner;
 static struct reserved black_hole = {.fd = -1}, refused = {.fd = -1};
@@ -219,23 +244,143 @@ void servers_reset_counts(void)
         (void)servers_command(i, "CONFIG", "RESETSTAT", NULL);
 }
 
+/* ---- what outlives a process ---------------------------------------------- */
+
+/* Everything but the directory the walk began with. */
+static int remove_inner(const char *path, const struct stat *status, int type, struct FTW *at)
+{
+    (void)status;
+    (void)type;
+    return at->level > 0 && remove(path) != 0 && errno != ENOENT ? -1 : 0;
+}
+
+static int empty_directory(const char *path)
+{
+    return nftw(path, remove_inner, OPEN_DIRECTORIES, FTW_DEPTH | FTW_PHYS);
+}
+
+static void make_directory(void)
+{
+    (void)snprintf(directory, sizeof directory, "/tmp/redlock-servers-XXXXXX");
+    if (mkdtemp(directory) == NULL)
+        ck_abort_msg("mkdtemp: %s", strerror(errno));
+}
+
+static void remove_directory(void)
+{
+    if (directory[0] != '\0' && empty_directory(directory) == 0)
+        (void)rmdir(directory);
+    directory[0] = '\0';
+}
+
+static void make_durable(struct server *server, int i)
+{
+    (void)snprintf(server->path, sizeof server->path, "%.40s/%d", directory, i);
+    if (mkdir(server->path, 0700) != 0)
+        ck_abort_msg("%s: %s", server->path, strerror(errno));
+}
+
+static void make_clock(struct server *server, int i)
+{
+    (void)snprintf(server->path, sizeof server->path, "%.40s/%d.clock", directory, i);
+    server->clock = clock_plan_create(server->path);
+    if (server->clock == NULL)
+        ck_abort_msg("%s: %s", server->path, strerror(errno));
+}
+
+void servers_empty(int i)
+{
+    ck_assert(kind == DURABLE);
+    ck_assert_int_eq(servers[i].pid, 0);
+    if (empty_directory(servers[i].path) != 0)
+        ck_abort_msg("%s: %s", servers[i].path, strerror(errno));
+}
+
+void servers_clock_step(int i, int64_t ms)
+{
+    ck_assert_ptr_nonnull(servers[i].clock);
+    clock_plan_step(servers[i].clock, ms * 1000000);
+}
+
+void servers_clock_rate(int i, int64_t ppm)
+{
+    ck_assert_ptr_nonnull(servers[i].clock);
+    clock_plan_rate(servers[i].clock, ppm);
+}
+
+/* ---- replicas ----------------------------------------------------------- */
+
+static void configure(int i, const char *name, const char *value)
+{
+    ck_assert_str_eq(servers_command(i, "CONFIG", "SET", name, value, NULL), "OK");
+}
+
+/* The whole copy goes through the socket, at once: a file would be in /tmp for everybody to load
+ * at the next start, and by default the primary waits seconds for more replicas. */
+void servers_replicate(int i, int of)
+{
+    char port[16];
+
+    (void)snprintf(port, sizeof port, "%d", servers[of].port);
+    configure(of, "repl-diskless-sync", "yes");
+    configure(of, "repl-diskless-sync-delay", "0");
+    configure(i, "repl-diskless-load", "swapdb");
+    ck_assert_str_eq(servers_command(i, "REPLICAOF", "127.0.0.1", port, NULL), "OK");
+    AWAIT(strstr(servers_command(i, "INFO", "replication", NULL), "master_link_status:up"));
+}
+
+void servers_promote(int i)
+{
+    ck_assert_str_eq(servers_command(i, "REPLICAOF", "NO", "ONE", NULL), "OK");
+}
+
 /* ---- processes ---------------------------------------------------------- */
 
-static void run_server(int port, pid_t parent)
+/* In the child's own environment. */
+static void preload_clock(const char *plan)
+{
+    if (setenv("LD_PRELOAD", SERVERS_CLOCK_PRELOAD, 1) != 0 ||
+        setenv(CLOCK_PLAN_VARIABLE, plan, 1) != 0)
+        _exit(125);
+}
+
+/* Where an option is given twice, redis-server takes the last one. */
+static int add_arguments(char **arguments, int n, const char *const *more)
+{
+    for (int i = 0; more != NULL && more[i] != NULL; i++) {
+        if (n + 1 >= ARGUMENTS_MAX)
+            _exit(124);
+        arguments[n++] = (char *)(uintptr_t)more[i];
+    }
+    return n;
+}
+
+static void run_server(const struct server *server, pid_t parent)
 {
     char port_text[16];
-    char *arguments[ARGUMENTS_MAX] = {"redis-server", "--port",      port_text, "--bind",
-                                      "127.0.0.1",    "--save",      "",        "--appendonly",
-                                      "no",           "--daemonize", "no",      "--dir",
-                                      "/tmp",         "--logfile",   ""};
-    int n = 0, null = open("/dev/null", O_RDWR);
+    char *arguments[ARGUMENTS_MAX] = {NULL};
+    const char *basic[] = {"redis-server", "--port",       port_text, "--bind",
+                           "127.0.0.1",    "--save",       "",        "--dir",
+                           "/tmp",         "--appendonly", "no",      "--daemonize",
+                           "no",           "--logfile",    "",        NULL};
+    const char *durable[] = {"--dir",
+                             server->path,
+                             "--appendonly",
+                             "yes",
+                             "--appendfsync",
+                             "always",
+                             "--no-appendfsync-on-rewrite",
+                             "no",
+                             NULL};
+    int n = add_arguments(arguments, 0, basic), null = open("/dev/null", O_RDWR);
     sigset_t none;
 
-    (void)snprintf(port_text, sizeof port_text, "%d", port);
-    while (arguments[n] != NULL)
-        n++;
-    for (int i = 0; more_arguments != NULL && more_arguments[i] != NULL; i++)
-        arguments[n++] = (char *)(uintptr_t)more_arguments[i];
+    (void)snprintf(port_text, sizeof port_text, "%d", server->port);
+    if (kind == DURABLE)
+        n = add_arguments(arguments, n, durable);
+    if (kind == WITH_CLOCK)
+        preload_clock(server->path);
+    (void)add_arguments(arguments, n, more_arguments);
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent)
         _exit(126);
     (void)sigemptyset(&none);
@@ -256,19 +401,29 @@ static int has_ended(struct server *server)
     return 1;
 }
 
-/* Until it answers that it is this very process; false if it ended. */
-static int wait_for_answer(struct server *server)
+/* It answers that it is this very process, and has loaded its data: until then INFO is about all
+ * that a durable one would answer. */
+static int is_up(const struct server *server)
 {
-    static const char request[] = "INFO server\r\n";
+    static const char info[] = "INFO server\r\n", ping[] = "PING\r\n";
     char wanted[32];
     const char *text = NULL;
 
     (void)snprintf(wanted, sizeof wanted, "process_id:%ld\r\n", (long)server->pid);
+    if (!ask(server->port, &text, info, sizeof info - 1) || text == NULL ||
+        (strstr(text, wanted) == NULL && strncmp(text, "-NOAUTH", 7) != 0))
+        return 0;
+    return ask(server->port, &text, ping, sizeof ping - 1) && text != NULL &&
+           strncmp(text, "-LOADING", 8) != 0 && strcmp(text, "-closed") != 0;
+}
+
+/* Until it is up; false if it ended. */
+static int wait_for_answer(struct server *server)
+{
     for (int i = 0; i < ANSWER_TRIES; i++) {
         if (has_ended(server))
             return 0;
-        if (ask(server->port, &text, request, sizeof request - 1) && text != NULL &&
-            (strstr(text, wanted) != NULL || strncmp(text, "-NOAUTH", 7) == 0))
+        if (is_up(server))
             return 1;
         (void)poll(NULL, 0, ANSWER_PAUSE_MS);
     }
@@ -282,7 +437,7 @@ static int launch(struct server *server)
 
     server->pid = fork();
     if (server->pid == 0)
-        run_server(server->port, parent);
+        run_server(server, parent);
     if (server->pid < 0)
         ck_abort_msg("fork");
     return wait_for_answer(server);
@@ -299,7 +454,7 @@ static void launch_anywhere(struct server *server)
     ck_abort_msg("redis-server does not start; is it installed?");
 }
 
-void servers_start_with(int n, const char *const *arguments)
+static void start(int n, enum kind wanted, const char *const *arguments)
 {
     static int registered;
 
@@ -308,16 +463,43 @@ void servers_start_with(int n, const char *const *arguments)
     if (!registered++)
         (void)atexit(servers_stop);
     more_arguments = arguments;
+    kind = wanted;
     owner = getpid();
+    if (kind == WITH_CLOCK && access(SERVERS_CLOCK_PRELOAD, R_OK) != 0)
+        ck_abort_msg("no library for bent clocks: '%s'", SERVERS_CLOCK_PRELOAD);
+    directory[0] = '\0'; /* a parent's is not ours to remove */
+    if (kind != PLAIN)
+        make_directory();
     for (count = 0; count < n; count++) {
-        launch_anywhere(&servers[count]);
-        uris[count] = servers[count].uri;
+        struct server *server = &servers[count];
+        *server = (struct server){0};
+        if (kind == DURABLE)
+            make_durable(server, count);
+        if (kind == WITH_CLOCK)
+            make_clock(server, count);
+        launch_anywhere(server);
+        uris[count] = server->uri;
     }
 }
 
 void servers_start(int n)
 {
-    servers_start_with(n, NULL);
+    start(n, PLAIN, NULL);
+}
+
+void servers_start_with(int n, const char *const *arguments)
+{
+    start(n, PLAIN, arguments);
+}
+
+void servers_start_durable(int n)
+{
+    start(n, DURABLE, NULL);
+}
+
+void servers_start_with_clocks(int n)
+{
+    start(n, WITH_CLOCK, NULL);
 }
 
 static void release_port(struct reserved *reserved)
@@ -331,9 +513,12 @@ void servers_stop(void)
 {
     if (owner != getpid()) /* a forked child's exit is not the end of the test */
         return;
-    for (int i = 0; i < count; i++)
+    for (int i = 0; i < count; i++) {
         servers_kill(i);
+        clock_plan_close(servers[i].clock);
+    }
     count = 0;
+    remove_directory();
     release_port(&black_hole);
     release_port(&refused);
 }
@@ -344,7 +529,8 @@ void servers_kill(int i)
 
     if (server->pid == 0)
         return;
-    (void)kill(server->pid, SIGKILL);
+    (void)kill(-server->pid, SIGKILL); /* the group: with the child that copies for a replica */
+    (void)kill(server->pid, SIGKILL);  /* if it is too young to have a group */
     (void)waitpid(server->pid, NULL, 0);
     server->pid = 0;
 }

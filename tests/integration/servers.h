@@ -1,5 +1,6 @@
 /*
- * Real redis-server processes for tests, each on a free loopback port, with nothing on disk.
+ * Real redis-server processes for tests, each on a free loopback port, with nothing on disk unless
+ * they are asked to be durable.
  *
  * One set per process. Everything fails the running test (ck_abort) that can't be done, so
  * callers check nothing. The processes die with the process that started them, whatever ends it.
@@ -32,6 +33,10 @@ int64_t servers_now_ms(void);
 void servers_start(int n);
 /* The same, with more arguments for each redis-server; NULL ends them. */
 void servers_start_with(int n, const char *const *arguments);
+/* The same as servers_start(), but what a server has answered to survives its death. */
+void servers_start_durable(int n);
+/* The same as servers_start(), but each has a wall clock of its own; right at first. */
+void servers_start_with_clocks(int n);
 /* Ends them all. Also when they are frozen or dead, or when there are none. */
 void servers_stop(void);
 
@@ -40,9 +45,23 @@ const char *servers_uri(int i);        /* redis://127.0.0.1:port */
 const char *const *servers_uris(void); /* all of them, in order */
 
 void servers_kill(int i);   /* at once, without a goodbye */
-void servers_revive(int i); /* on the same port, empty; waits until it answers */
+void servers_revive(int i); /* on the same port, empty unless durable; waits until it answers */
 void servers_freeze(int i); /* its connections stay, it does nothing */
 void servers_thaw(int i);
+void servers_empty(int i); /* a durable one, while it is dead: the next life starts with nothing */
+
+/*
+ * Of servers with clocks, alive or dead: what a clock shows outlives its server. A step keeps the
+ * rate, a rate starts from what the clock shows. Parts per million faster than real time;
+ * -1000000: it stands.
+ */
+void servers_clock_step(int i, int64_t ms);
+void servers_clock_rate(int i, int64_t ppm);
+
+/* Makes i a replica of a primary; waits until it has all the primary has. Later writes follow on
+ * their own. Lasts until the replica is promoted or killed: it revives as a primary. */
+void servers_replicate(int i, int of);
+void servers_promote(int i); /* the replica becomes a primary, with what it has */
 
 /*
  * Sends one command (arguments up to NULL) on a connection of its own and gives the reply as

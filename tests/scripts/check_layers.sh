@@ -18,21 +18,29 @@ root=${1:-${REDLOCK_SOURCE_DIR:-$(cd "$(dirname "$0")/../.." && pwd)}}
 
 # Our own headers: module, then what it may include besides its own header and redlock.h.
 # The order is the order of dependence: nothing names what stands below it, except that
-# engine.c names engine_state, the private half of engine.h.
+# engine.c and init.c name engine_state, the private half of engine.h.
 layers='
 error
 validity
-command
+marker
+command       marker
 round         validity
 grant         validity
 lease         validity command round grant
 queue         validity lease
 inspection    validity command
-node          validity command
-engine        validity command round grant lease queue inspection node engine_state
-engine_state  validity engine queue
+clock         validity
+facts         command clock marker
+ring          validity command
+node          validity command facts ring
+member        validity clock facts marker
+fleet         validity member
+init          validity engine_state
+engine        validity command round grant lease queue inspection init node engine_state
+engine_state  validity engine init member queue
 calls         validity engine_state
 serve         validity engine_state
+watch         validity engine_state
 endpoint
 tls_options   endpoint
 tls           endpoint tls_options
@@ -55,6 +63,7 @@ extra='
 command   hiredis/hiredis.h hiredis/read.h
 node      hiredis/hiredis.h hiredis/read.h
 tls       openssl/err.h openssl/ssl.h openssl/x509v3.h
+facts     hiredis/hiredis.h
 client_state pthread.h stdatomic.h
 '
 

@@ -39,6 +39,7 @@ void sim_start_server(struct sim *sim, uint32_t node, bool keep_data)
     sim->servers[node].down = false;
     if (!keep_data)
         sim_server_flush(&sim->servers[node]);
+    sim_server_start(&sim->servers[node], sim->now_ns);
 }
 
 void sim_restart_server(struct sim *sim, uint32_t node, bool keep_data)

@@ -12,6 +12,7 @@
 #include <strings.h>
 
 #include "command.h"
+#include "marker.h"
 
 /* ---- parsing ------------------------------------------------------------ */
 
@@ -77,14 +78,25 @@ enum sim_command sim_classify(const struct sim_args *args)
         const char *name;
         enum sim_command command;
     } names[] = {
-        {"AUTH", SIM_AUTH}, {"SELECT", SIM_SELECT}, {"PING", SIM_PING}, {"SET", SIM_SET},
-        {"GET", SIM_GET},   {"PTTL", SIM_PTTL},     {"DEL", SIM_DEL},   {"FLUSHALL", SIM_FLUSHALL},
+        {"AUTH", SIM_AUTH}, {"SELECT", SIM_SELECT},     {"PING", SIM_PING},
+        {"SET", SIM_SET},   {"GET", SIM_GET},           {"PTTL", SIM_PTTL},
+        {"DEL", SIM_DEL},   {"FLUSHALL", SIM_FLUSHALL}, {"TIME", SIM_TIME},
     };
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         if (word(args, 0, names[i].name))
-            return names[i].command;
+            return names[i].command == SIM_GET && text_is(args, 1, REDLOCK__MARKER_KEY)
+                       ? SIM_MARKER
+                       : names[i].command;
     if (word(args, 0, "CLIENT") && word(args, 1, "SETNAME") && args->count == 3)
         return SIM_SETNAME;
+    if (word(args, 0, "INFO") && args->count == 2)
+        return word(args, 1, "server") ? SIM_INFO_SERVER : SIM_INFO_REPLICATION;
+    if (word(args, 0, "CONFIG") && word(args, 1, "GET") && args->count == 3)
+        return SIM_SETTINGS;
+    if (word(args, 0, "EVAL") && text_is(args, 1, redlock__seen_script) && args->count == 4)
+        return SIM_SEEN;
+    if (word(args, 0, "EVAL") && text_is(args, 1, redlock__mark_script) && args->count == 8)
+        return SIM_MARK;
     if (word(args, 0, "EVAL") && text_is(args, 2, "1") && args->count >= 5) {
         if (text_is(args, 1, redlock__extend_script) && args->count == 6)
             return SIM_EXTEND;
@@ -205,10 +217,24 @@ struct sim_entry *sim_server_plant(struct sim_server *server, const char *key, c
     return e;
 }
 
-void sim_server_init(struct sim_server *server)
+void sim_server_init(struct sim_server *server, uint32_t number)
 {
     memset(server, 0, sizeof(*server));
     server->wall_ns = INT64_C(1700000000000000000);
+    server->number = number;
+    server->second_offset = -1;
+    sim_server_start(server, 0);
+}
+
+void sim_server_start(struct sim_server *server, int64_t now_ns)
+{
+    server->run++;
+    server->started_wall_s = sim_server_wall_ms(server, now_ns) / 1000;
+}
+
+void sim_server_run_id(const struct sim_server *server, char run_id[41])
+{
+    (void)snprintf(run_id, 41, "%020x%020x", (unsigned)server->number, (unsigned)server->run);
 }
 
 void sim_server_destroy(struct sim_server *server)
@@ -331,6 +357,104 @@ static void execute_read(struct sim_server *server, struct sim_peer *peer, enum 
     }
 }
 
+/* ---- what it says about itself ------------------------------------------ */
+
+static void say_bulk(struct sim_reply *reply, const char *text)
+{
+    reply->len =
+        (size_t)snprintf(reply->data, sizeof(reply->data), "$%zu\r\n%s\r\n", strlen(text), text);
+}
+
+static void say_info(const struct sim_server *server, enum sim_command command, int64_t now_ns,
+                     struct sim_reply *reply)
+{
+    char text[256], run_id[41];
+
+    sim_server_run_id(server, run_id);
+    if (command == SIM_INFO_SERVER)
+        (void)snprintf(text, sizeof(text),
+                       "# Server\r\nrun_id:%s\r\nuptime_in_seconds:%" PRId64 "\r\n", run_id,
+                       sim_server_wall_ms(server, now_ns) / 1000 - server->started_wall_s);
+    else
+        (void)snprintf(text, sizeof(text),
+                       "# Replication\r\nrole:%s\r\nconnected_slaves:%" PRId64
+                       "\r\nsecond_repl_offset:%" PRId64 "\r\n",
+                       server->replica ? "slave" : "master", server->replicas,
+                       server->second_offset);
+    say_bulk(reply, text);
+}
+
+static int64_t wall_us(const struct sim_server *server, int64_t now_ns)
+{
+    return (server->wall_ns + sim_scale(now_ns, server->rate_ppm)) / 1000;
+}
+
+static void say_time(const struct sim_server *server, int64_t now_ns, struct sim_reply *reply)
+{
+    char seconds[24], micros[24];
+    int64_t us = wall_us(server, now_ns);
+
+    (void)snprintf(seconds, sizeof(seconds), "%" PRId64, us / 1000000);
+    (void)snprintf(micros, sizeof(micros), "%" PRId64, us % 1000000);
+    reply->len =
+        (size_t)snprintf(reply->data, sizeof(reply->data), "*2\r\n$%zu\r\n%s\r\n$%zu\r\n%s\r\n",
+                         strlen(seconds), seconds, strlen(micros), micros);
+}
+
+static void say_settings(const struct sim_server *server, struct sim_reply *reply)
+{
+    const char *aof = server->durable ? "$3\r\nyes" : "$2\r\nno";
+
+    reply->len =
+        (size_t)snprintf(reply->data, sizeof(reply->data),
+                         "*6\r\n$10\r\nappendonly\r\n%s\r\n$11\r\nappendfsync\r\n"
+                         "$6\r\nalways\r\n$25\r\nno-appendfsync-on-rewrite\r\n$2\r\nno\r\n",
+                         aof);
+}
+
+static void execute_seen(struct sim_server *server, struct sim_peer *peer,
+                         const struct sim_args *args, int64_t now_ns, struct sim_reply *reply)
+{
+    char now[24], text[64];
+    struct sim_entry *e =
+        sim_server_find(server, peer->database, args->data[3], args->len[3], now_ns);
+
+    (void)snprintf(now, sizeof(now), "%" PRId64, wall_us(server, now_ns));
+    if (e == NULL)
+        e = add_entry(server, peer->database, args->data[3], args->len[3], now, strlen(now),
+                      now_ns);
+    (void)snprintf(text, sizeof(text), "%.24s %s", e->value, now);
+    say_bulk(reply, text);
+}
+
+static void remove_key(struct sim_server *server, const char *key, size_t len)
+{
+    for (size_t i = server->entry_count; i-- > 0;)
+        if (server->entries[i].key_len == len && memcmp(server->entries[i].key, key, len) == 0)
+            drop_entry(server, i);
+}
+
+static void execute_mark(struct sim_server *server, struct sim_peer *peer,
+                         const struct sim_args *args, int64_t now_ns, struct sim_reply *reply)
+{
+    struct sim_entry *marker =
+        sim_server_find(server, peer->database, args->data[3], args->len[3], now_ns);
+    struct sim_entry *seen =
+        sim_server_find(server, peer->database, args->data[4], args->len[4], now_ns);
+    const char *there = marker == NULL ? "" : marker->value;
+
+    if (!text_is(args, 5, there) ||
+        (args->len[6] != 0 && (seen == NULL || !text_is(args, 6, seen->value)))) {
+        say_bulk(reply, there);
+        return;
+    }
+    remove_key(server, args->data[3], args->len[3]);
+    remove_key(server, args->data[4], args->len[4]);
+    marker = add_entry(server, peer->database, args->data[3], args->len[3], args->data[7],
+                       args->len[7], now_ns);
+    say_bulk(reply, marker->value);
+}
+
 /* A removal that was refused leaves its key, and that is not the client's fault. */
 static void mark_refused(struct sim_server *server, struct sim_peer *peer,
                          const struct sim_args *args, int64_t now_ns)
@@ -363,7 +487,8 @@ void sim_server_execute(struct sim_server *server, struct sim_peer *peer,
 {
     enum sim_command command = sim_classify(args);
     server->count[command]++;
-    server->commands++;
+    if (command < SIM_INFO_SERVER || command > SIM_MARK) /* those of locks */
+        server->commands++;
     if (refuse(server, peer, command, args, now_ns, reply))
         return;
     switch (command) {
@@ -384,12 +509,29 @@ void sim_server_execute(struct sim_server *server, struct sim_peer *peer,
         execute_set(server, peer, args, now_ns, reply);
         break;
     case SIM_GET:
+    case SIM_MARKER:
     case SIM_PTTL:
         execute_read(server, peer, command, args, now_ns, reply);
         break;
     case SIM_EXTEND:
     case SIM_RELEASE:
         execute_script(server, peer, command, args, now_ns, reply);
+        break;
+    case SIM_INFO_SERVER:
+    case SIM_INFO_REPLICATION:
+        say_info(server, command, now_ns, reply);
+        break;
+    case SIM_SETTINGS:
+        say_settings(server, reply);
+        break;
+    case SIM_TIME:
+        say_time(server, now_ns, reply);
+        break;
+    case SIM_SEEN:
+        execute_seen(server, peer, args, now_ns, reply);
+        break;
+    case SIM_MARK:
+        execute_mark(server, peer, args, now_ns, reply);
         break;
     case SIM_DEL:
     case SIM_FLUSHALL:

@@ -31,6 +31,13 @@ enum sim_command {
     SIM_EXTEND,
     SIM_RELEASE,
     SIM_FLUSHALL,
+    SIM_INFO_SERVER,
+    SIM_INFO_REPLICATION,
+    SIM_SETTINGS,
+    SIM_MARKER,
+    SIM_TIME,
+    SIM_SEEN,
+    SIM_MARK,
     SIM_UNKNOWN,
     SIM_COMMANDS,
     SIM_ANY = SIM_COMMANDS
@@ -63,12 +70,17 @@ struct sim_server {
     int64_t rate_ppm;
     bool early;
     bool frozen, down;
+    uint32_t number, run;   /* make the run id; run counts its starts */
+    int64_t started_wall_s; /* what INFO's uptime is counted from */
+    bool durable;           /* what its settings say; data is kept by who restarts it */
+    bool replica;
+    int64_t replicas, second_offset; /* what INFO says */
     const char *password;            /* NULL: none */
     const char *error[SIM_COMMANDS]; /* "-MISCONF ..." without the dash; NULL: none */
     uint64_t count[SIM_COMMANDS];    /* executed, refused ones included */
-    uint64_t commands;
-    int64_t last_extend; /* what it said to the newest one */
-    const char *foul;    /* a command no client of ours may send; NULL: none */
+    uint64_t commands;               /* but those that ask who it is and what its clock shows */
+    int64_t last_extend;             /* what it said to the newest one */
+    const char *foul;                /* a command no client of ours may send; NULL: none */
     size_t entry_count;
     struct sim_entry entries[SIM_MAX_ENTRIES];
 };
@@ -85,7 +97,11 @@ struct sim_reply {
     char data[512];
 };
 
-void sim_server_init(struct sim_server *server);
+/* number: another for each server of a simulation. It starts at now_ns. */
+void sim_server_init(struct sim_server *server, uint32_t number);
+/* A new run of the process. */
+void sim_server_start(struct sim_server *server, int64_t now_ns);
+void sim_server_run_id(const struct sim_server *server, char run_id[41]);
 void sim_server_destroy(struct sim_server *server);
 
 int64_t sim_server_wall_ms(const struct sim_server *server, int64_t now_ns);

@@ -54,16 +54,16 @@ static void make_client(struct sim *sim, uint32_t c)
         node->silence_limit_ns = config->silence_limit_ms * SIM_MS;
         node->seed = sim_random(&sim->random);
     }
-    struct redlock__engine_config engine = {
-        .n = config->n,
-        .nodes = sim->node_configs[c],
-        .quorum = config->quorum != 0 ? config->quorum : redlock__majority(config->n),
-        .drift_ppm = config->drift_ppm,
-        .max_ttl_ms = config->max_ttl_ms,
-        .node_timeout_ms = config->node_timeout_ms,
-        .entropy = entropy,
-        .entropy_context = client};
-    client->engine = redlock__engine_new(&engine, client->clock_ns);
+    struct redlock__engine_config engine = {.n = config->n,
+                                            .nodes = sim->node_configs[c],
+                                            .quorum = config->quorum,
+                                            .drift_ppm = config->drift_ppm,
+                                            .max_ttl_ms = config->max_ttl_ms,
+                                            .restart_guard_ms = config->restart_guard_ms,
+                                            .node_timeout_ms = config->node_timeout_ms,
+                                            .entropy = entropy,
+                                            .entropy_context = client};
+    client->engine = redlock__engine_new(&engine, sim_clock(client, sim->now_ns));
     if (client->engine == NULL)
         abort();
 }
@@ -71,6 +71,15 @@ static void make_client(struct sim *sim, uint32_t c)
 static void begin_client(struct sim *sim, void *context)
 {
     sim_drive(sim, (uint32_t)(uintptr_t)context);
+}
+
+void sim_start_client(struct sim *sim, uint32_t client)
+{
+    if (sim->clients[client].engine != NULL)
+        sim_kill_client(sim, client);
+    sim->clients[client].wake = 0;
+    make_client(sim, client);
+    sim_drive(sim, client);
 }
 
 struct sim *sim_new(const struct sim_config *config)
@@ -84,7 +93,7 @@ struct sim *sim_new(const struct sim_config *config)
     sim->hash = UINT64_C(14695981039346656037);
     sim->trace = getenv("REDLOCK_SIM_TRACE") != NULL;
     for (uint32_t i = 0; i < config->n; i++) {
-        sim_server_init(&sim->servers[i]);
+        sim_server_init(&sim->servers[i], i);
         sim->servers[i].early = config->early;
         sim->servers[i].password = config->password;
         sim->servers[i].wall_ns += sim_between(&sim->random, -SIM_S, SIM_S);

@@ -193,6 +193,7 @@ struct sim_config {
     uint32_t quorum; /* 0: majority; may be too small, for checks of the checkers */
     uint32_t drift_ppm;
     int64_t max_ttl_ms, node_timeout_ms, connect_timeout_ms, silence_limit_ms;
+    int64_t restart_guard_ms; /* 0: off; REDLOCK_GUARD_AUTO */
     int64_t latency_min_ns, latency_max_ns;
     const char *password;
     uint32_t database;
@@ -289,6 +290,8 @@ void sim_thaw_client(struct sim *sim, uint32_t client);
 void sim_kill_client(struct sim *sim, uint32_t client);
 /* As redlock_client_free(): flushes at most a node timeout, then closes in order. */
 void sim_close_client(struct sim *sim, uint32_t client);
+/* A new process with a new engine; what ran there before is killed. */
+void sim_start_client(struct sim *sim, uint32_t client);
 void sim_drive(struct sim *sim, uint32_t client);
 
 void sim_freeze_server(struct sim *sim, uint32_t node);

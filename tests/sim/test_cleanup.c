@@ -210,6 +210,7 @@ START_TEST(a_client_that_closes_flushes_its_removals_first)
     ck_assert_ptr_null(sim->clients[0].engine);
     ck_assert_uint_eq(sim_present(sim, "k"), 0);
     ck_assert_int_eq(sim_try(sim, 1, "k", 1000), REDLOCK_OK);
+    sim_run(sim, 10 * SIM_MS);
     scenario_end(sim);
 }
 END_TEST

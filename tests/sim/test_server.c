@@ -14,7 +14,7 @@ static struct sim_reply reply;
 
 static void setup(void)
 {
-    sim_server_init(&server);
+    sim_server_init(&server, 0);
     peer = (struct sim_peer){0};
 }
 

@@ -31,6 +31,7 @@ static inline void make(uint32_t n)
     lease->n = n;
     lease->quorum = redlock__majority(n);
     lease->drift_ppm = 10000;
+    lease->may_join = UINT32_MAX;
     lease->config =
         (struct redlock__lease_config){.ttl_ms = TTL_MS, .retry_base_ms = 10, .retry_cap_ms = 100};
 }

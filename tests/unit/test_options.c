@@ -313,9 +313,10 @@ START_TEST(test_defaults)
     struct redlock__settings *settings = settings_of(three, 3);
 
     ck_assert_uint_eq(settings->n, 3);
-    ck_assert_uint_eq(settings->quorum, 2);
+    ck_assert_uint_eq(settings->quorum, 0); /* these two are left to the markers */
+    ck_assert_int_eq(settings->max_ttl_ms, 0);
     ck_assert_uint_eq(settings->drift_ppm, 10000);
-    ck_assert_int_eq(settings->max_ttl_ms, 60000);
+    ck_assert_int_eq(settings->restart_guard_ms, REDLOCK_GUARD_AUTO);
     ck_assert_int_eq(settings->connect_timeout_ms, 1000);
     ck_assert_int_eq(settings->silence_limit_ms, 2000);
     ck_assert_str_eq(settings->prefix, "");
@@ -375,8 +376,13 @@ START_TEST(test_number_out_of_range)
         size_t offset;
         int64_t good, low, high;
     } numbers[] = {
-        {"max_ttl_ms", offsetof(redlock_options, max_ttl_ms), REDLOCK_MAX_TTL_MS, 0,
+        {"max_ttl_ms", offsetof(redlock_options, max_ttl_ms), REDLOCK_MAX_TTL_MS, -1,
          REDLOCK_MAX_TTL_MS + 1},
+        {"max_ttl_ms", offsetof(redlock_options, max_ttl_ms), 0, INT64_MIN, INT64_MAX},
+        {"restart_guard_ms", offsetof(redlock_options, restart_guard_ms), REDLOCK_GUARD_AUTO, -2,
+         2 * REDLOCK_MAX_TTL_MS + 1},
+        {"restart_guard_ms", offsetof(redlock_options, restart_guard_ms), 2 * REDLOCK_MAX_TTL_MS,
+         INT64_MIN, INT64_MAX},
         {"node_timeout_ms", offsetof(redlock_options, node_timeout_ms), 0, -1, INT64_MAX},
         {"connect_timeout_ms", offsetof(redlock_options, connect_timeout_ms), 1, 0, INT64_MAX},
         {"silence_limit_ms", offsetof(redlock_options, silence_limit_ms), 1, INT64_MIN, 600001},
@@ -436,6 +442,17 @@ START_TEST(test_versions_of_options)
     ck_assert_uint_eq(settings->quorum, 3);
     redlock__settings_free(settings);
 
+    options.size = offsetof(redlock_options, restart_guard_ms);
+    options.connect_timeout_ms = 1;
+    options.restart_guard_ms = 0;
+    ck_assert_int_eq(redlock__settings_new(&options, &settings, NULL, 0), 0);
+    ck_assert_int_eq(settings->restart_guard_ms, REDLOCK_GUARD_AUTO);
+    options.size = sizeof options;
+    redlock__settings_free(settings);
+    ck_assert_int_eq(redlock__settings_new(&options, &settings, NULL, 0), 0);
+    ck_assert_int_eq(settings->restart_guard_ms, 0);
+    redlock__settings_free(settings);
+
     memset(&newer, 0, sizeof newer);
     newer.known = with_nodes(three, 3);
     newer.known.size = sizeof newer;
@@ -472,8 +489,8 @@ START_TEST(test_lock_option_out_of_range)
         {offsetof(redlock_lock_options, ttl_ms), -1, REDLOCK_ERR_TTL},
         {offsetof(redlock_lock_options, ttl_ms), INT64_MIN, REDLOCK_ERR_TTL},
         {offsetof(redlock_lock_options, ttl_ms), INT64_MAX, REDLOCK_ERR_TTL},
-        {offsetof(redlock_lock_options, ttl_ms), 60001, REDLOCK_ERR_TTL},
-        {offsetof(redlock_lock_options, ttl_ms), 60000, 0},
+        {offsetof(redlock_lock_options, ttl_ms), REDLOCK_MAX_TTL_MS + 1, REDLOCK_ERR_TTL},
+        {offsetof(redlock_lock_options, ttl_ms), REDLOCK_MAX_TTL_MS, 0},
         {offsetof(redlock_lock_options, ttl_ms), 3, REDLOCK_ERR_TTL}, /* drift: 1 + 2 */
         {offsetof(redlock_lock_options, ttl_ms), 4, 0},
         {offsetof(redlock_lock_options, min_validity_ms), -1, REDLOCK_ERR_ARGUMENT},
@@ -495,6 +512,21 @@ START_TEST(test_lock_option_out_of_range)
     redlock_lock_options_init(&options);
     *(int64_t *)(void *)((char *)&options + fields[_i].offset) = fields[_i].value;
     ck_assert_int_eq(check_lock(&options, &checked), fields[_i].rc);
+}
+END_TEST
+
+/* Where it isn't, the engine asks the markers, or takes 60000. */
+START_TEST(test_max_ttl_that_was_asked_for_bounds_the_ttl)
+{
+    redlock_options options = with_nodes(three, 3);
+    struct redlock__settings *settings;
+
+    options.max_ttl_ms = 60000;
+    ck_assert_int_eq(redlock__settings_new(&options, &settings, NULL, 0), 0);
+    ck_assert_int_eq(settings->max_ttl_ms, 60000);
+    ck_assert_int_eq(redlock__ttl_check(settings, 60000, 0), 0);
+    ck_assert_int_eq(redlock__ttl_check(settings, 60001, 0), REDLOCK_ERR_TTL);
+    redlock__settings_free(settings);
 }
 END_TEST
 
@@ -528,6 +560,92 @@ START_TEST(test_versions_of_lock_options)
     redlock_lock_options_init(&options);
     options.result_count = 1;
     ck_assert_int_eq(check_lock(&options, &checked), REDLOCK_ERR_ARGUMENT);
+}
+END_TEST
+
+/* ---- init options ------------------------------------------------------- */
+
+static int check_init(const redlock_init_options *options, redlock_init_options *checked)
+{
+    struct redlock__settings *settings = settings_of(three, 3);
+    int rc = redlock__init_options_check(settings, options, checked);
+
+    redlock__settings_free(settings);
+    return rc;
+}
+
+START_TEST(test_init_options)
+{
+    redlock_init_options options, checked;
+
+    memset(&checked, 0xff, sizeof checked);
+    ck_assert_int_eq(check_init(NULL, &checked), 0);
+    ck_assert_uint_eq(checked.size, sizeof checked);
+    ck_assert_int_eq(checked.no_leases_out, 0);
+    ck_assert_uint_eq(checked.retire, 0);
+    ck_assert_uint_eq(checked.replace, 0);
+
+    redlock_init_options_init(&options);
+    redlock_init_options_init(NULL);
+    options.no_leases_out = 1;
+    options.retire = 1;
+    options.replace = 3;
+    ck_assert_int_eq(check_init(&options, &checked), 0);
+    ck_assert_int_eq(checked.no_leases_out, 1);
+    ck_assert_uint_eq(checked.retire, 1);
+    ck_assert_uint_eq(checked.replace, 3);
+}
+END_TEST
+
+START_TEST(test_init_option_out_of_range)
+{
+    static const struct {
+        uint32_t retire, replace;
+        int rc;
+    } cases[] = {
+        {3, 0, 0},
+        {0, 3, 0},
+        {2, 1, 0},
+        {4, 0, REDLOCK_ERR_ARGUMENT},
+        {0, 4, REDLOCK_ERR_ARGUMENT},
+        {UINT32_MAX, 0, REDLOCK_ERR_ARGUMENT},
+        {0, UINT32_MAX, REDLOCK_ERR_ARGUMENT},
+        {2, 2, REDLOCK_ERR_ARGUMENT},
+    };
+    redlock_init_options options, checked;
+
+    redlock_init_options_init(&options);
+    options.retire = cases[_i].retire;
+    options.replace = cases[_i].replace;
+    ck_assert_int_eq(check_init(&options, &checked), cases[_i].rc);
+}
+END_TEST
+
+START_TEST(test_versions_of_init_options)
+{
+    struct {
+        redlock_init_options known;
+        char later[64];
+    } newer;
+    redlock_init_options options, checked;
+
+    redlock_init_options_init(&options);
+    options.no_leases_out = 1;
+    options.retire = 77; /* not there, as far as the caller's version goes */
+    options.size = offsetof(redlock_init_options, retire);
+    ck_assert_int_eq(check_init(&options, &checked), 0);
+    ck_assert_int_eq(checked.no_leases_out, 1);
+    ck_assert_uint_eq(checked.retire, 0);
+    ck_assert_uint_eq(checked.size, sizeof checked);
+    options.size = sizeof options.size;
+    ck_assert_int_eq(check_init(&options, &checked), REDLOCK_ERR_ARGUMENT);
+
+    memset(&newer, 0, sizeof newer);
+    redlock_init_options_init(&newer.known);
+    newer.known.size = sizeof newer;
+    ck_assert_int_eq(check_init(&newer.known, &checked), 0);
+    newer.later[63] = 1;
+    ck_assert_int_eq(check_init(&newer.known, &checked), REDLOCK_ERR_UNSUPPORTED);
 }
 END_TEST
 
@@ -646,7 +764,7 @@ START_TEST(test_every_result_has_a_text)
     }
     ck_assert_int_eq(redlock_is_outcome(1), 0);
     ck_assert_str_eq(redlock_strerror(INT32_MIN), "unknown result");
-    for (int vote = REDLOCK_VOTE_NONE; vote <= REDLOCK_VOTE_DOWN; vote++)
+    for (int vote = REDLOCK_VOTE_NONE; vote <= REDLOCK_VOTE_BARRED; vote++)
         ck_assert_str_ne(redlock_vote_name((redlock_vote)vote), "unknown");
     ck_assert_str_eq(redlock_vote_name((redlock_vote)77), "unknown");
     ck_assert_str_ne(redlock_version(), "");
@@ -674,12 +792,16 @@ static Suite *options_suite(void)
     tcase_add_test(client, test_defaults);
     tcase_add_test(client, test_node_count);
     tcase_add_test(client, test_quorum_is_at_least_a_majority);
-    tcase_add_loop_test(client, test_number_out_of_range, 0, 4);
+    tcase_add_loop_test(client, test_number_out_of_range, 0, 7);
     tcase_add_test(client, test_strings_out_of_range);
     tcase_add_test(client, test_versions_of_options);
     suite_add_tcase(suite, client);
     tcase_add_loop_test(locks, test_lock_option_out_of_range, 0, 21);
+    tcase_add_test(locks, test_max_ttl_that_was_asked_for_bounds_the_ttl);
     tcase_add_test(locks, test_versions_of_lock_options);
+    tcase_add_test(locks, test_init_options);
+    tcase_add_loop_test(locks, test_init_option_out_of_range, 0, 8);
+    tcase_add_test(locks, test_versions_of_init_options);
     tcase_add_test(locks, test_full_key);
     tcase_add_test(locks, test_token_round_trip);
     tcase_add_loop_test(locks, test_token_of_another_list, 0, 3);

@@ -1,0 +1,223 @@
+/*
+ * See facts.h. Replies come from servers of many versions and from proxies in front of them: a
+ * field that is missing or can't be read is a refusal, never a guess.
+ */
+#include "facts.h"
+
+#include <hiredis/hiredis.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_SECONDS INT64_C(8000000000) /* year 2223 */
+
+enum redlock__fact redlock__fact_of(enum redlock__command command)
+{
+    switch (command) {
+    case REDLOCK__CMD_INFO_SERVER:
+        return REDLOCK__FACT_SERVER;
+    case REDLOCK__CMD_INFO_REPLICATION:
+        return REDLOCK__FACT_REPLICATION;
+    case REDLOCK__CMD_SETTINGS:
+        return REDLOCK__FACT_SETTINGS;
+    case REDLOCK__CMD_MARKER:
+    case REDLOCK__CMD_MARK:
+        return REDLOCK__FACT_MARKER;
+    case REDLOCK__CMD_SEEN:
+        return REDLOCK__FACT_SEEN;
+    case REDLOCK__CMD_TIME:
+        return REDLOCK__FACT_CLOCK;
+    case REDLOCK__CMD_AUTH:
+    case REDLOCK__CMD_SELECT:
+    case REDLOCK__CMD_SETNAME:
+    case REDLOCK__CMD_SET:
+    case REDLOCK__CMD_EXTEND:
+    case REDLOCK__CMD_RELEASE:
+    case REDLOCK__CMD_PTTL:
+    case REDLOCK__CMD_HINT:
+    case REDLOCK__CMD_GET:
+        break;
+    }
+    return REDLOCK__FACTS;
+}
+
+/* ---- reading ------------------------------------------------------------ */
+
+static bool is_string(const redisReply *reply)
+{
+    return reply->type == REDIS_REPLY_STRING && reply->str != NULL &&
+           strlen(reply->str) == reply->len;
+}
+
+/* A whole number from least to most, up to `end`. */
+static bool read_number(const char *text, char end, int64_t least, int64_t most, int64_t *number,
+                        const char **rest)
+{
+    char *stop;
+
+    *number = strtoll(text, &stop, 10);
+    if (rest != NULL)
+        *rest = stop;
+    return stop != text && *stop == end && *number >= least && *number <= most;
+}
+
+/* The value of a line "name:value" of INFO, up to its end; NULL: none. */
+static const char *info_line(const redisReply *reply, const char *name)
+{
+    size_t len = strlen(name);
+
+    for (const char *line = reply->str; line != NULL; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        if (strncmp(line, name, len) == 0 && line[len] == ':')
+            return line + len + 1;
+    }
+    return NULL;
+}
+
+static bool info_number(const redisReply *reply, const char *name, int64_t *number)
+{
+    const char *text = info_line(reply, name);
+    char *end;
+
+    if (text == NULL)
+        return false;
+    *number = strtoll(text, &end, 10);
+    return end != text && (*end == '\r' || *end == '\n' || *end == '\0');
+}
+
+static bool take_server(struct redlock__facts *facts, const redisReply *reply, int64_t read_ns)
+{
+    const char *run_id = is_string(reply) ? info_line(reply, "run_id") : NULL;
+    size_t len = run_id == NULL ? 0 : strspn(run_id, "0123456789abcdefABCDEF");
+
+    if (len == 0 || len >= sizeof facts->run_id ||
+        !info_number(reply, "uptime_in_seconds", &facts->uptime_s))
+        return false;
+    if (facts->uptime_s < 0) /* its clock was set back since it started */
+        facts->uptime_s = 0;
+    if (facts->uptime_s > MAX_SECONDS)
+        facts->uptime_s = MAX_SECONDS;
+    memcpy(facts->run_id, run_id, len);
+    facts->run_id[len] = '\0';
+    facts->uptime_read_ns = read_ns;
+    return true;
+}
+
+static bool take_replication(struct redlock__facts *facts, const redisReply *reply)
+{
+    const char *role = is_string(reply) ? info_line(reply, "role") : NULL;
+
+    if (role == NULL || !info_number(reply, "connected_slaves", &facts->replicas) ||
+        !info_number(reply, "second_repl_offset", &facts->second_offset))
+        return false;
+    facts->replica = strncmp(role, "master", 6) != 0;
+    return true;
+}
+
+static bool setting_is(const redisReply *reply, const char *name, const char *value)
+{
+    for (size_t i = 0; i + 1 < reply->elements; i += 2)
+        if (is_string(reply->element[i]) && is_string(reply->element[i + 1]) &&
+            strcmp(reply->element[i]->str, name) == 0)
+            return strcmp(reply->element[i + 1]->str, value) == 0;
+    return false;
+}
+
+static bool take_settings(struct redlock__facts *facts, const redisReply *reply)
+{
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements == 0)
+        return false;
+    facts->durable = setting_is(reply, "appendonly", "yes") &&
+                     setting_is(reply, "appendfsync", "always") &&
+                     setting_is(reply, "no-appendfsync-on-rewrite", "no");
+    return true;
+}
+
+static bool take_marker(struct redlock__facts *facts, const redisReply *reply)
+{
+    if (reply->type != REDIS_REPLY_NIL && !is_string(reply))
+        return false;
+    facts->marked = is_string(reply) && reply->str[0] != '\0';
+    facts->marker_text[0] = '\0';
+    if (facts->marked)
+        (void)snprintf(facts->marker_text, sizeof facts->marker_text, "%s", reply->str);
+    return true;
+}
+
+/* "since now", both in microseconds of the primary's clock. */
+static bool take_seen(struct redlock__facts *facts, const redisReply *reply, int64_t asked_ns)
+{
+    const char *rest;
+    int64_t since, now, most = MAX_SECONDS * 1000000;
+
+    if (!is_string(reply) || !read_number(reply->str, ' ', 1, most, &since, &rest) ||
+        (size_t)(rest - reply->str) >= sizeof facts->seen ||
+        !read_number(rest + 1, '\0', 1, most, &now, NULL))
+        return false;
+    memcpy(facts->seen, reply->str, (size_t)(rest - reply->str));
+    facts->seen[rest - reply->str] = '\0';
+    facts->seen_age_us = now - since;
+    facts->seen_asked_ns = asked_ns;
+    return true;
+}
+
+/* Two strings: seconds and microseconds. */
+static bool take_time(struct redlock__facts *facts, const redisReply *reply, int64_t asked_ns,
+                      int64_t read_ns)
+{
+    int64_t seconds, micros;
+
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2 || !is_string(reply->element[0]) ||
+        !is_string(reply->element[1]) ||
+        !read_number(reply->element[0]->str, '\0', 0, MAX_SECONDS, &seconds, NULL) ||
+        !read_number(reply->element[1]->str, '\0', 0, 999999, &micros, NULL))
+        return false;
+    facts->sample = (struct redlock__sample){
+        .server_us = seconds * 1000000 + micros, .asked_ns = asked_ns, .read_ns = read_ns};
+    return true;
+}
+
+static bool take(struct redlock__facts *facts, enum redlock__fact fact, const redisReply *reply,
+                 int64_t asked_ns, int64_t read_ns)
+{
+    switch (fact) {
+    case REDLOCK__FACT_SERVER:
+        return take_server(facts, reply, read_ns);
+    case REDLOCK__FACT_REPLICATION:
+        return take_replication(facts, reply);
+    case REDLOCK__FACT_SETTINGS:
+        return take_settings(facts, reply);
+    case REDLOCK__FACT_MARKER:
+        return take_marker(facts, reply);
+    case REDLOCK__FACT_SEEN:
+        return take_seen(facts, reply, asked_ns);
+    case REDLOCK__FACT_CLOCK:
+        return take_time(facts, reply, asked_ns, read_ns);
+    case REDLOCK__FACTS:
+        break;
+    }
+    return false;
+}
+
+void redlock__facts_take(struct redlock__facts *facts, enum redlock__command command,
+                         const struct redisReply *reply, int64_t asked_ns, int64_t read_ns)
+{
+    enum redlock__fact fact = redlock__fact_of(command);
+
+    if (fact == REDLOCK__FACTS)
+        return;
+    if (command == REDLOCK__CMD_MARK && reply->type == REDIS_REPLY_ERROR) {
+        facts->mark_refused = true; /* the marker is what it was */
+        return;
+    }
+    facts->given[fact] = take(facts, fact, reply, asked_ns, read_ns);
+    facts->refusal[fact][0] = '\0';
+    if (facts->given[fact])
+        return;
+    if (reply->type == REDIS_REPLY_ERROR && reply->str != NULL)
+        redlock__printable(facts->refusal[fact], sizeof facts->refusal[fact], reply->str,
+                           reply->len);
+    else
+        (void)snprintf(facts->refusal[fact], sizeof facts->refusal[fact],
+                       "an answer that can't be understood");
+}

@@ -1,0 +1,239 @@
+/*
+ * Marking the primaries. See redlock_init() in redlock.h.
+ *
+ * The fleet's id is made of the run ids of its members, not drawn by lot: two that do this at the
+ * same time write the same markers. Each marker is compared before it is set, so one that
+ * somebody else wrote meanwhile stays.
+ */
+#include "init.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine_state.h"
+#include "validity.h"
+
+static const char unmarkable[] = "refused to be marked: grant +eval +set +get +del ~redlock:*";
+
+static bool has(uint32_t nodes, uint32_t i)
+{
+    return (nodes >> i & 1) != 0;
+}
+
+static void tell(struct redlock__init *init, uint32_t i, redlock_vote vote, const char *text)
+{
+    init->results[i].vote = vote;
+    (void)snprintf(init->results[i].text, sizeof init->results[i].text, "%s", text);
+}
+
+/* FNV-1a over each run id, summed up so that the order of the list doesn't matter. */
+static uint64_t fleet_id(const struct redlock__engine *engine)
+{
+    uint64_t id = 0;
+
+    for (uint32_t i = 0; i < engine->n; i++) {
+        uint64_t hash = UINT64_C(14695981039346656037);
+
+        for (const char *c = engine->members[i].facts.run_id; *c != '\0'; c++)
+            hash = (hash ^ (uint8_t)*c) * UINT64_C(1099511628211);
+        id += hash;
+    }
+    return id;
+}
+
+static struct redlock__marker marker_for(const struct redlock__engine *engine, uint32_t i)
+{
+    const struct redlock__member *member = &engine->members[i];
+    const struct redlock__facts *facts = &member->facts;
+    struct redlock__marker marker = engine->fleet.marker;
+
+    if (!engine->fleet.marked)
+        marker = (struct redlock__marker){.fleet = fleet_id(engine),
+                                          .n = engine->n,
+                                          .quorum = engine->fleet.quorum,
+                                          .max_ttl_ms = engine->fleet.max_ttl_ms};
+    marker.member = i + 1;
+    marker.retired = false;
+    marker.durable = facts->given[REDLOCK__FACT_SETTINGS] && facts->durable &&
+                     !member->replicas_seen && facts->second_offset == -1;
+    memcpy(marker.run_id, facts->run_id, sizeof marker.run_id);
+    return marker;
+}
+
+/* Whether all that is needed to decide is there; says what is not. */
+static int check_members(struct redlock__engine *engine, struct redlock__init *init)
+{
+    uint32_t ready = redlock__engine_ready(engine);
+    int rc = 0;
+
+    for (uint32_t i = 0; i < engine->n; i++) {
+        const struct redlock__member *member = &engine->members[i];
+        redlock_standing kind = engine->standings[i].kind;
+        bool fits = kind != REDLOCK_STANDING_REPLICA && kind != REDLOCK_STANDING_TWIN &&
+                    (kind != REDLOCK_STANDING_MISFIT || i + 1 == init->config.replace);
+
+        if (!has(ready, i)) {
+            tell(init, i, REDLOCK_VOTE_DOWN, redlock__engine_absence(engine->nodes[i]));
+            rc = rc == 0 ? REDLOCK_NO_QUORUM : rc;
+        } else if (kind == REDLOCK_STANDING_UNREADABLE || member->facts.mark_refused ||
+                   member->facts.run_id[0] == '\0') {
+            tell(init, i, REDLOCK_VOTE_ERROR,
+                 member->facts.mark_refused ? unmarkable : engine->standings[i].text);
+            rc = rc == 0 ? REDLOCK_NO_QUORUM : rc;
+        } else if (!fits) {
+            tell(init, i, REDLOCK_VOTE_BARRED, engine->standings[i].text);
+            rc = REDLOCK_ERR_MISCONFIGURED;
+        }
+    }
+    return rc;
+}
+
+enum step {
+    MARK_NOW,
+    LEAVE,
+    WAIT
+};
+
+/* What is to be done about one member, and for how long it has to be watched before. */
+static enum step next_step(const struct redlock__engine *engine, const struct redlock__init *init,
+                           uint32_t i, int64_t now_ns, int64_t *wait_ns)
+{
+    const struct redlock__member *member = &engine->members[i];
+    bool this_run = member->parsed && !member->marker.retired &&
+                    strcmp(member->marker.run_id, member->facts.run_id) == 0;
+    int64_t watched_until_ns = redlock__add(
+        member->watched_ns, redlock__max(engine->fleet.guard_ns, engine->fleet.full_guard_ns));
+
+    *wait_ns = 0;
+    if (i + 1 == init->config.retire)
+        return MARK_NOW;
+    if (this_run && (i + 1 != init->config.replace || member->misfit[0] == '\0'))
+        return LEAVE;
+    if (engine->fleet.marked && i + 1 != init->config.replace) {
+        *wait_ns = REDLOCK__MS;
+        if (!engine->standings[i].counts)
+            *wait_ns = redlock__max(engine->standings[i].counts_at_ns - now_ns, REDLOCK__MS);
+        return engine->standings[i].kind == REDLOCK_STANDING_RETIRED ? LEAVE : WAIT;
+    }
+    if (init->config.no_leases_out || now_ns >= watched_until_ns)
+        return MARK_NOW;
+    *wait_ns = watched_until_ns - now_ns;
+    return WAIT;
+}
+
+static void mark(struct redlock__engine *engine, struct redlock__init *init, uint32_t i,
+                 int64_t now_ns)
+{
+    struct redlock__marker marker = marker_for(engine, i);
+
+    marker.retired = i + 1 == init->config.retire;
+    if (redlock__watch_mark(engine, i, &marker, "", now_ns))
+        init->written |= UINT32_C(1) << i;
+    else
+        tell(init, i, REDLOCK_VOTE_DOWN, redlock__engine_absence(engine->nodes[i]));
+}
+
+static void decide(struct redlock__engine *engine, struct redlock__init *init, int64_t now_ns)
+{
+    enum step steps[REDLOCK_MAX_NODES];
+    int64_t wait_ns, longest_ns = 0;
+    bool wait = false;
+
+    init->decided = true;
+    init->result = check_members(engine, init);
+    if (init->result != 0)
+        return;
+    for (uint32_t i = 0; i < engine->n; i++) {
+        steps[i] = next_step(engine, init, i, now_ns, &wait_ns);
+        wait = wait || steps[i] == WAIT;
+        longest_ns = redlock__max(longest_ns, wait_ns);
+        tell(init, i, REDLOCK_VOTE_OURS,
+             steps[i] == LEAVE ? engine->standings[i].text : "to be watched for a whole guard");
+        if (steps[i] == WAIT && engine->fleet.marked)
+            tell(init, i, REDLOCK_VOTE_BARRED, engine->standings[i].text);
+    }
+    init->wait_ms = (longest_ns + REDLOCK__MS - 1) / REDLOCK__MS;
+    if (wait)
+        init->result = REDLOCK_PENDING;
+    /* A new fleet is marked as a whole. */
+    for (uint32_t i = 0; i < engine->n; i++)
+        if (steps[i] == MARK_NOW && (!wait || engine->fleet.marked))
+            mark(engine, init, i, now_ns);
+}
+
+static void sum_up(struct redlock__engine *engine, struct redlock__init *init)
+{
+    for (uint32_t i = 0; i < engine->n; i++) {
+        const struct redlock__member *member = &engine->members[i];
+        bool retire = i + 1 == init->config.retire;
+
+        if (!has(init->written, i))
+            continue;
+        if (member->facts.mark_refused)
+            tell(init, i, REDLOCK_VOTE_ERROR, unmarkable);
+        else if (redlock__node_phase(engine->nodes[i]) != REDLOCK__NODE_PHASE_READY)
+            tell(init, i, REDLOCK_VOTE_DOWN, redlock__engine_absence(engine->nodes[i]));
+        else if (retire && member->parsed && member->marker.retired)
+            tell(init, i, REDLOCK_VOTE_OURS, "retired");
+        else if (!retire && engine->standings[i].counts)
+            tell(init, i, REDLOCK_VOTE_OURS, "marked");
+        else
+            tell(init, i, REDLOCK_VOTE_BARRED, engine->standings[i].text);
+        if (init->results[i].vote != REDLOCK_VOTE_OURS)
+            init->result = REDLOCK_NO_QUORUM;
+    }
+}
+
+void redlock__init_news(struct redlock__engine *engine, int64_t now_ns)
+{
+    struct redlock__init *init = engine->init;
+
+    if (init == NULL || init->done)
+        return;
+    if (!init->decided) {
+        if (now_ns < init->gate_ns && !redlock__engine_settled(engine, now_ns)) {
+            redlock__engine_touch(engine, init->gate_ns);
+            return;
+        }
+        decide(engine, init, now_ns);
+    }
+    if ((init->written & engine->marks_owed) != 0)
+        return;
+    sum_up(engine, init);
+    init->done = true;
+}
+
+struct redlock__init *redlock__engine_init(struct redlock__engine *engine,
+                                           const struct redlock__init_config *config,
+                                           int64_t now_ns, int *rc)
+{
+    struct redlock__init *init;
+
+    redlock__engine_handle_deadline(engine, now_ns);
+    *rc = engine->init != NULL ? REDLOCK_ERR_STATE : REDLOCK_ERR_MEMORY;
+    if (engine->init != NULL)
+        return NULL;
+    init = calloc(1, sizeof *init + engine->n * sizeof init->results[0]);
+    if (init == NULL)
+        return NULL;
+    for (uint32_t i = 0; i < engine->n; i++) {
+        init->results[i].elapsed_us = -1;
+        redlock__node_hurry(engine->nodes[i], now_ns);
+    }
+    *rc = 0;
+    init->config = *config;
+    init->gate_ns = redlock__add(now_ns, engine->connect_timeout_ns);
+    engine->init = init;
+    redlock__watch_settle(engine, now_ns);
+    redlock__init_news(engine, now_ns);
+    redlock__engine_run(engine, now_ns);
+    return init;
+}
+
+void redlock__engine_forget_init(struct redlock__engine *engine, struct redlock__init *init)
+{
+    if (engine->init == init)
+        engine->init = NULL;
+    free(init);
+}

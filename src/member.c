@@ -1,0 +1,354 @@
+/*
+ * See member.h. Source of the restart guard: redis.io, "Distributed Locks with Redis", on
+ * delayed restarts; what counts as evidence instead of waiting is our own and argued for in
+ * docs/safety.md.
+ */
+#include "member.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "validity.h"
+
+void redlock__member_init(struct redlock__member *member, uint32_t number, const char *address)
+{
+    *member = (struct redlock__member){
+        .number = number, .barred_since_ns = REDLOCK__NEVER, .seen_since_ns = REDLOCK__NEVER};
+    (void)snprintf(member->address, sizeof member->address, "%s", address);
+}
+
+/* ---- evidence ----------------------------------------------------------- */
+
+static void begin_anew(struct redlock__member *member, int64_t now_ns)
+{
+    member->watched_ns = member->proven_ns = now_ns;
+    member->seen_since_ns = REDLOCK__NEVER;
+    member->seen[0] = '\0';
+}
+
+static bool names_this_run(const struct redlock__member *member)
+{
+    return member->parsed && !member->marker.retired &&
+           strcmp(member->marker.run_id, member->facts.run_id) == 0;
+}
+
+/* A promoted replica has another server's data, and lags behind it. What it says of its past is
+ * lost when it restarts; so replicas seen earlier count as well, and the marker keeps that. */
+static bool kept_its_data(const struct redlock__member *member)
+{
+    const struct redlock__facts *facts = &member->facts;
+
+    return member->parsed && member->marker.durable && facts->given[REDLOCK__FACT_SETTINGS] &&
+           facts->durable && facts->given[REDLOCK__FACT_REPLICATION] && !facts->replica &&
+           facts->replicas == 0 && facts->second_offset == -1 && !member->replicas_seen;
+}
+
+static void take_marker(struct redlock__member *member)
+{
+    member->parsed = member->facts.given[REDLOCK__FACT_MARKER] && member->facts.marked &&
+                     redlock__marker_parse(member->facts.marker_text, &member->marker);
+}
+
+static void take_replication(struct redlock__member *member)
+{
+    if (member->facts.given[REDLOCK__FACT_REPLICATION] &&
+        (member->facts.replicas > 0 || member->facts.replica))
+        member->replicas_seen = true;
+}
+
+/* The keys beside it are gone as well, then. */
+static bool lost_marker(struct redlock__member *member, bool had_marker, int64_t now_ns)
+{
+    if (!had_marker || !member->facts.given[REDLOCK__FACT_MARKER] || member->facts.marked)
+        return false;
+    member->succeeded = true; /* being up for long says nothing */
+    member->waived = false;
+    begin_anew(member, now_ns);
+    return true;
+}
+
+bool redlock__member_greeted(struct redlock__member *member, const struct redlock__facts *facts,
+                             int64_t now_ns)
+{
+    bool another = strcmp(member->facts.run_id, facts->run_id) != 0;
+    bool again = member->greeted;
+    bool had_marker = member->facts.marked;
+
+    member->facts = *facts;
+    member->greeted = true;
+    member->seen_owed = false;
+    take_marker(member);
+    take_replication(member);
+    member->proven_ns = member->watched_ns;
+    if (another || !again) {
+        member->succeeded = again;
+        member->waived = kept_its_data(member);
+        if (!member->waived) { /* else its keys go on, by a clock that may have been set since */
+            redlock__clock_reset(&member->clock);
+            redlock__member_unbar(member);
+        }
+        begin_anew(member, now_ns);
+        return again && !member->waived;
+    }
+    return lost_marker(member, had_marker, now_ns);
+}
+
+/* The primary's own key for this run: gone or another one means that it was flushed. */
+static bool take_seen(struct redlock__member *member, int64_t now_ns)
+{
+    const struct redlock__facts *facts = &member->facts;
+    int64_t age_ns = redlock__max(facts->seen_age_us, 0);
+
+    bool flushed = member->seen[0] != '\0' && strcmp(member->seen, facts->seen) != 0;
+    int64_t since_ns;
+
+    member->seen_owed = false;
+    if (!facts->given[REDLOCK__FACT_SEEN])
+        return false;
+    if (flushed)
+        begin_anew(member, now_ns);
+    age_ns = age_ns > INT64_MAX / 1000 ? INT64_MAX : age_ns * 1000;
+    since_ns = redlock__add(facts->seen_asked_ns, -age_ns);
+    if (member->seen[0] == '\0') /* what was before the key is not vouched for */
+        member->watched_ns = redlock__max(member->watched_ns, since_ns);
+    memcpy(member->seen, facts->seen, sizeof member->seen);
+    member->seen_since_ns = since_ns;
+    member->proven_ns = facts->seen_asked_ns;
+    return flushed;
+}
+
+bool redlock__member_told(struct redlock__member *member, enum redlock__command command,
+                          const struct redlock__facts *facts, int64_t now_ns)
+{
+    bool had_marker = member->facts.marked;
+
+    if (strcmp(member->facts.run_id, facts->run_id) != 0)
+        return false; /* said before its greeting was taken in */
+    member->facts = *facts;
+    switch (redlock__fact_of(command)) {
+    case REDLOCK__FACT_MARKER:
+        take_marker(member);
+        if (facts->refusal[REDLOCK__FACT_SEEN][0] != '\0') /* the marker is all there is */
+            member->proven_ns = now_ns;
+        break;
+    case REDLOCK__FACT_REPLICATION:
+        take_replication(member);
+        break;
+    case REDLOCK__FACT_SEEN:
+        return take_seen(member, now_ns);
+    case REDLOCK__FACT_SERVER:
+    case REDLOCK__FACT_SETTINGS:
+    case REDLOCK__FACT_CLOCK:
+    case REDLOCK__FACTS:
+        break;
+    }
+    return lost_marker(member, had_marker, now_ns);
+}
+
+void redlock__member_bar(struct redlock__member *member, int64_t now_ns)
+{
+    member->barred_since_ns = now_ns;
+}
+
+void redlock__member_unbar(struct redlock__member *member)
+{
+    member->barred_since_ns = REDLOCK__NEVER;
+}
+
+/* ---- standing ----------------------------------------------------------- */
+
+__attribute__((format(printf, 4, 5))) static struct redlock__standing
+stand(redlock_standing kind, bool counts, int64_t counts_at_ns, const char *format, ...)
+{
+    struct redlock__standing standing = {
+        .kind = kind, .counts = counts, .counts_at_ns = counts_at_ns};
+    va_list arguments;
+
+    va_start(arguments, format);
+    (void)vsnprintf(standing.text, sizeof standing.text, format, arguments);
+    va_end(arguments);
+    return standing;
+}
+
+/* Whole seconds, rounded up. */
+static int64_t seconds(int64_t ns)
+{
+    return ns <= 0 ? 0 : (ns - 1) / (1000 * REDLOCK__MS) + 1;
+}
+
+static int64_t started_ns(const struct redlock__member *member)
+{
+    int64_t second_ns = 1000 * REDLOCK__MS;
+    int64_t uptime_s = redlock__min(member->facts.uptime_s, INT64_MAX / second_ns);
+
+    return redlock__add(member->facts.uptime_read_ns, -uptime_s * second_ns);
+}
+
+/* When it will count in a fleet with markers, if its evidence doesn't break. The primary's own key
+ * is a second worse, since what it is compared with is what another process saw. */
+static int64_t probation_end(const struct redlock__member *member,
+                             const struct redlock__fleet *fleet)
+{
+    int64_t end = redlock__add(member->watched_ns, fleet->guard_ns);
+
+    if (member->seen_since_ns != REDLOCK__NEVER)
+        end = redlock__min(end, redlock__add(redlock__add(member->seen_since_ns, fleet->guard_ns),
+                                             1000 * REDLOCK__MS));
+    return end;
+}
+
+static struct redlock__standing stand_marked(const struct redlock__member *member,
+                                             const struct redlock__fleet *fleet, int64_t now_ns)
+{
+    int64_t end_ns = probation_end(member, fleet);
+    if (names_this_run(member))
+        return stand(REDLOCK_STANDING_COUNTS, true, now_ns, "marked: it has not restarted since");
+    if (member->waived)
+        return stand(REDLOCK_STANDING_COUNTS, true, now_ns,
+                     "restarted, and is durable: it kept its data");
+    if (member->proven_ns >= end_ns)
+        return stand(REDLOCK_STANDING_COUNTS, true, now_ns,
+                     "restarted longer ago than any lease lasts");
+    end_ns = redlock__max(end_ns, redlock__add(now_ns, 1));
+    if (!member->facts.marked)
+        return stand(REDLOCK_STANDING_GUARD, false, end_ns,
+                     "has no marker: it is new, or lost its data; counts in %" PRId64 " s",
+                     seconds(end_ns - now_ns));
+    return stand(REDLOCK_STANDING_GUARD, false, end_ns,
+                 "restarted %" PRId64 " s ago and may have forgotten a lease: counts in %" PRId64
+                 " s",
+                 seconds(now_ns - started_ns(member)), seconds(end_ns - now_ns));
+}
+
+static struct redlock__standing stand_unmarked(const struct redlock__member *member,
+                                               const struct redlock__fleet *fleet, int64_t now_ns)
+{
+    int64_t end_ns = probation_end(member, fleet);
+    int64_t uptime_end_ns =
+        redlock__add(started_ns(member), redlock__add(fleet->guard_ns, 1000 * REDLOCK__MS));
+    bool by_uptime = fleet->all_seen && !member->succeeded;
+
+    if (member->proven_ns >= end_ns)
+        return stand(REDLOCK_STANDING_COUNTS, true, now_ns,
+                     "watched for longer than any lease lasts");
+    if (by_uptime && now_ns >= uptime_end_ns)
+        return stand(REDLOCK_STANDING_UNCONFIRMED, true, now_ns,
+                     "unconfirmed: up for long enough, as it says itself; see 'redlock init'");
+    end_ns = redlock__max(end_ns, redlock__add(now_ns, 1));
+    if (by_uptime)
+        end_ns = redlock__min(end_ns, uptime_end_ns);
+    return stand(REDLOCK_STANDING_GUARD, false, end_ns,
+                 "started %" PRId64 " s ago, counts in %" PRId64
+                 " s; if no lease can be out: redlock init --no-leases-out",
+                 seconds(now_ns - started_ns(member)), seconds(end_ns - now_ns));
+}
+
+static struct redlock__standing stand_refused(const struct redlock__member *member,
+                                              const struct redlock__fleet *fleet,
+                                              enum redlock__fact fact, const char *right,
+                                              int64_t now_ns)
+{
+    bool counts = fleet->guard_ns == 0;
+
+    return stand(counts ? REDLOCK_STANDING_COUNTS : REDLOCK_STANDING_UNREADABLE, counts,
+                 counts ? now_ns : REDLOCK__NEVER, "grant %s: without it %s (%.40s)", right,
+                 counts ? "nobody checks who this is" : "its vote can't count",
+                 member->facts.refusal[fact]);
+}
+
+static struct redlock__standing stand_stepped(const struct redlock__member *member,
+                                              const struct redlock__fleet *fleet, int64_t now_ns)
+{
+    const struct redlock__clock *clock = &member->clock;
+    int64_t end_ns = redlock__add(member->barred_since_ns, fleet->guard_ns);
+    int64_t middle_ms = (clock->step_least_ns / 2 + clock->step_most_ns / 2) / REDLOCK__MS;
+
+    return stand(REDLOCK_STANDING_STEPPED, false, end_ns,
+                 "its clock was stepped by %+" PRId64 " ms %" PRId64 " s ago, counts in %" PRId64
+                 " s",
+                 middle_ms, seconds(now_ns - member->barred_since_ns), seconds(end_ns - now_ns));
+}
+
+/* What it is, before what it may remember. */
+static bool stand_apart(const struct redlock__member *member, const struct redlock__fleet *fleet,
+                        int64_t now_ns, struct redlock__standing *standing)
+{
+    const struct redlock__facts *facts = &member->facts;
+
+    if (!member->greeted)
+        *standing = stand(REDLOCK_STANDING_UNKNOWN, false, REDLOCK__NEVER, "not connected yet");
+    else if (facts->replica)
+        *standing = stand(REDLOCK_STANDING_REPLICA, false, REDLOCK__NEVER,
+                          "a replica of another server; list that one, and only primaries");
+    else if (member->twin != NULL)
+        *standing = stand(REDLOCK_STANDING_TWIN, false, REDLOCK__NEVER,
+                          "the same server as %.64s (run id %.12s...)", member->twin->address,
+                          facts->run_id);
+    else if (member->misfit[0] != '\0')
+        *standing = stand(REDLOCK_STANDING_MISFIT, false, REDLOCK__NEVER, "%s", member->misfit);
+    else if (member->parsed && member->marker.retired)
+        *standing = stand(REDLOCK_STANDING_RETIRED, false, REDLOCK__NEVER,
+                          "retired by 'redlock init': another primary has its place");
+    else if (!facts->given[REDLOCK__FACT_SERVER])
+        *standing = stand_refused(member, fleet, REDLOCK__FACT_SERVER, "+info", now_ns);
+    else if (!facts->given[REDLOCK__FACT_REPLICATION])
+        *standing = stand_refused(member, fleet, REDLOCK__FACT_REPLICATION, "+info", now_ns);
+    else if (!facts->given[REDLOCK__FACT_MARKER])
+        *standing = stand_refused(member, fleet, REDLOCK__FACT_MARKER, "+get ~redlock:*", now_ns);
+    else
+        return false;
+    return true;
+}
+
+struct redlock__standing redlock__member_standing(const struct redlock__member *member,
+                                                  const struct redlock__fleet *fleet,
+                                                  int64_t now_ns)
+{
+    struct redlock__standing standing;
+
+    if (stand_apart(member, fleet, now_ns, &standing))
+        return standing;
+    if (fleet->guard_ns == 0)
+        return stand(REDLOCK_STANDING_COUNTS, true, now_ns, "the restart guard is off");
+    if (member->barred_since_ns != REDLOCK__NEVER &&
+        now_ns < redlock__add(member->barred_since_ns, fleet->guard_ns))
+        return stand_stepped(member, fleet, now_ns);
+    return fleet->marked ? stand_marked(member, fleet, now_ns)
+                         : stand_unmarked(member, fleet, now_ns);
+}
+
+bool redlock__member_on_probation(const struct redlock__member *member,
+                                  const struct redlock__fleet *fleet, int64_t now_ns)
+{
+    struct redlock__standing standing;
+
+    if (fleet->guard_ns == 0 || member->waived || names_this_run(member) ||
+        stand_apart(member, fleet, now_ns, &standing))
+        return false;
+    return fleet->marked ||
+           redlock__member_standing(member, fleet, now_ns).kind == REDLOCK_STANDING_GUARD;
+}
+
+bool redlock__member_wants_mark(const struct redlock__member *member,
+                                const struct redlock__fleet *fleet, int64_t now_ns,
+                                struct redlock__marker *marker)
+{
+    struct redlock__fleet all = *fleet;
+    bool demote = member->parsed && member->marker.durable && member->replicas_seen;
+
+    /* The marker is evidence for everybody, also for those who ask for more than this client. */
+    all.guard_ns = redlock__max(fleet->guard_ns, fleet->full_guard_ns);
+    if (!fleet->marked || !redlock__member_standing(member, &all, now_ns).counts ||
+        member->facts.mark_refused || (names_this_run(member) && !demote))
+        return false;
+    *marker = fleet->marker;
+    marker->member = member->parsed ? member->marker.member : member->number;
+    marker->durable = member->facts.given[REDLOCK__FACT_SETTINGS] && member->facts.durable &&
+                      !member->replicas_seen;
+    if (member->parsed && !member->marker.durable && !member->waived)
+        marker->durable = false; /* init alone says that again */
+    memcpy(marker->run_id, member->facts.run_id, sizeof marker->run_id);
+    return true;
+}

@@ -1,0 +1,59 @@
+/*
+ * The requests of one connection that wait for an answer, in the order written. Pure.
+ *
+ * Deadlines. The earliest deadline is cached and only ever too early (its request may have been
+ * answered since). Once it is due, a sweep over the ring finds what is late, one entry a call, and
+ * the next earliest on its way. A late entry stays where it is, so that its answer is consumed
+ * there and never taken for the next one's.
+ */
+#ifndef REDLOCK__RING_H
+#define REDLOCK__RING_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "command.h"
+
+/* Carried by a request, given back with each of its results. */
+struct redlock__tag {
+    void *owner;
+    enum redlock__command command;
+    uint32_t round;
+};
+
+struct redlock__pending {
+    struct redlock__tag tag;
+    int64_t queued_ns;
+    int64_t deadline_ns; /* NEVER: greeting */
+    uint64_t begin;      /* offset in the output of its connection */
+    bool timed_out;
+    bool written; /* of a dropped entry */
+};
+
+struct redlock__ring {
+    struct redlock__pending *entries; /* size of them, a power of two */
+    uint32_t size, head, count;
+    int64_t min_deadline_ns; /* of those not timed out, or earlier */
+    uint32_t sweep;          /* next entry to look at, from head */
+    int64_t sweep_min_ns;    /* earliest deadline among those looked at */
+};
+
+void redlock__ring_init(struct redlock__ring *ring);
+void redlock__ring_destroy(struct redlock__ring *ring);
+
+/* i < count, 0: the oldest */
+struct redlock__pending *redlock__ring_at(const struct redlock__ring *ring, uint32_t i);
+
+/* Makes room for one more; false: out of memory. */
+bool redlock__ring_reserve(struct redlock__ring *ring);
+void redlock__ring_push(struct redlock__ring *ring, const struct redlock__pending *pending);
+struct redlock__pending redlock__ring_pop(struct redlock__ring *ring);
+
+/* No entry is due any more: their connection is gone. */
+void redlock__ring_disarm(struct redlock__ring *ring);
+
+/* The next entry that was due at now_ns and isn't marked timed_out; it is marked now. NULL: none.
+ */
+struct redlock__pending *redlock__ring_overdue(struct redlock__ring *ring, int64_t now_ns);
+
+#endif
