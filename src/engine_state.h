@@ -47,6 +47,7 @@ struct redlock__engine {
     uint32_t probes[REDLOCK_MAX_NODES]; /* requests of ours on their way */
     uint32_t times_owed, marks_owed;    /* masks: TIME, and writing the marker */
     bool misfit;                        /* some primary doesn't belong in the list */
+    bool longer_told;                   /* somebody's lease outlives the guard: said once */
     bool began;                    /* a lock was held: from then on a misfit only loses its vote */
     int64_t sampled_ns, sample_ns; /* last, and next by timer: NEVER */
     int64_t standing_ns;           /* some standing changes then by itself */
