@@ -58,10 +58,14 @@ static void take_replication(struct redlock__member *member)
         member->replicas_seen = true;
 }
 
-/* The keys beside it are gone as well, then. */
-static bool lost_marker(struct redlock__member *member, bool had_marker, int64_t now_ns)
+/* The marker is gone, or another one that doesn't name this run: the keys beside it are gone or
+ * exchanged as well. */
+static bool lost_marker(struct redlock__member *member, const char *before, int64_t now_ns)
 {
-    if (!had_marker || !member->facts.given[REDLOCK__FACT_MARKER] || member->facts.marked)
+    const struct redlock__facts *facts = &member->facts;
+
+    if (!facts->given[REDLOCK__FACT_MARKER] || strcmp(before, facts->marker_text) == 0 ||
+        names_this_run(member))
         return false;
     member->succeeded = true; /* being up for long says nothing */
     member->waived = false;
@@ -74,8 +78,9 @@ bool redlock__member_greeted(struct redlock__member *member, const struct redloc
 {
     bool another = strcmp(member->facts.run_id, facts->run_id) != 0;
     bool again = member->greeted;
-    bool had_marker = member->facts.marked;
+    char before[REDLOCK__MARKER_LEN];
 
+    memcpy(before, member->facts.marker_text, sizeof before);
     member->facts = *facts;
     member->greeted = true;
     member->seen_owed = false;
@@ -92,7 +97,7 @@ bool redlock__member_greeted(struct redlock__member *member, const struct redloc
         begin_anew(member, now_ns);
         return again && !member->waived;
     }
-    return lost_marker(member, had_marker, now_ns);
+    return lost_marker(member, before, now_ns);
 }
 
 /* The primary's own key for this run: gone or another one means that it was flushed. */
@@ -122,10 +127,11 @@ static bool take_seen(struct redlock__member *member, int64_t now_ns)
 bool redlock__member_told(struct redlock__member *member, enum redlock__command command,
                           const struct redlock__facts *facts, int64_t now_ns)
 {
-    bool had_marker = member->facts.marked;
+    char before[REDLOCK__MARKER_LEN];
 
     if (strcmp(member->facts.run_id, facts->run_id) != 0)
         return false; /* said before its greeting was taken in */
+    memcpy(before, member->facts.marker_text, sizeof before);
     member->facts = *facts;
     switch (redlock__fact_of(command)) {
     case REDLOCK__FACT_MARKER:
@@ -144,7 +150,7 @@ bool redlock__member_told(struct redlock__member *member, enum redlock__command 
     case REDLOCK__FACTS:
         break;
     }
-    return lost_marker(member, had_marker, now_ns);
+    return lost_marker(member, before, now_ns);
 }
 
 void redlock__member_bar(struct redlock__member *member, int64_t now_ns)
@@ -236,9 +242,10 @@ static struct redlock__standing stand_unmarked(const struct redlock__member *mem
     if (by_uptime && now_ns >= uptime_end_ns)
         return stand(REDLOCK_STANDING_UNCONFIRMED, true, now_ns,
                      "unconfirmed: up for long enough, as it says itself; see 'redlock init'");
-    end_ns = redlock__max(end_ns, redlock__add(now_ns, 1));
-    if (by_uptime)
-        end_ns = redlock__min(end_ns, uptime_end_ns);
+    if (end_ns <= now_ns) /* as soon as that is confirmed */
+        end_ns = redlock__add(now_ns, 1);
+    if (by_uptime && (end_ns == now_ns + 1 || uptime_end_ns < end_ns))
+        end_ns = uptime_end_ns;
     return stand(REDLOCK_STANDING_GUARD, false, end_ns,
                  "started %" PRId64 " s ago, counts in %" PRId64
                  " s; if no lease can be out: redlock init --no-leases-out",

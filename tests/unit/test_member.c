@@ -140,6 +140,7 @@ static void is_fine(void)
 static void is_without_marker(void)
 {
     facts.marked = false;
+    facts.marker_text[0] = '\0';
 }
 
 static const struct {
@@ -396,6 +397,23 @@ START_TEST(a_marker_that_vanished_took_the_leases_with_it)
     ck_assert_int_eq(standing_of(0).counts_at_ns, now + guard_ns);
     assert_says(0, "has no marker: it is new, or lost its data; counts in 62 s");
     ck_assert(!told_no_marker()); /* once */
+}
+END_TEST
+
+/* As when it became a replica for a moment: the same run, with another server's data. */
+START_TEST(a_marker_of_another_run_in_its_place_is_no_better)
+{
+    struct redlock__marker others = marker_of(0, 'c');
+    mark_others();
+    facts = marked_facts_of(0, 'a', 'a');
+    greeted(0, &facts);
+    settle();
+    now += S(500);
+    ck_assert(told_marker(&others));
+    settle();
+    assert_kind(0, REDLOCK_STANDING_GUARD);
+    ck_assert_int_eq(standing_of(0).counts_at_ns, now + guard_ns);
+    ck_assert(!told_marker(&others));
 }
 END_TEST
 
@@ -939,6 +957,7 @@ static void add_probation(TCase *t)
     tcase_add_test(t, a_new_connection_has_to_be_confirmed);
     tcase_add_test(t, where_the_key_is_refused_the_marker_has_to_stay);
     tcase_add_loop_test(t, a_marker_that_vanished_took_the_leases_with_it, 0, 2);
+    tcase_add_test(t, a_marker_of_another_run_in_its_place_is_no_better);
     tcase_add_test(t, a_marker_nobody_could_read_did_not_vanish);
     tcase_add_test(t, a_marker_refused_for_once_makes_no_misfit);
     tcase_add_test(t, in_a_known_fleet_uptime_is_not_trusted_any_more);
