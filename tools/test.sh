@@ -5,15 +5,15 @@ set -euo pipefail
 usage() {
     cat <<'USAGE'
 usage: tools/test.sh [--quick] [--preset P]...
-Installs what is missing, then
+Installs what is missing, gets the servers of other versions to test on (tools/servers.sh), then
   dev     gcc, warnings are errors, all tests
   asan    AddressSanitizer and UndefinedBehaviorSanitizer, all tests but the scripts
   tsan    ThreadSanitizer, all tests but the scripts
   clang   clang, optimised, warnings are errors; build only
   format, shellcheck, cppcheck
 A table at the end says how each went; ctest's closing lines follow it.
-  --quick      dev only
-  --preset P   only P (dev, asan, tsan, clang, format, shellcheck or cppcheck); repeatable
+  --quick      dev only, on the servers that are there
+  --preset P   the same, only P (dev, asan, tsan, clang, format, shellcheck or cppcheck); repeatable
 Exit 0: all passed. 1: something failed. 64: usage. 69: something is missing; what to do is said.
 USAGE
 }
@@ -33,7 +33,8 @@ while [ $# -gt 0 ]; do
     esac
     shift
 done
-wanted=${wanted:-$all}
+full=''
+[ -n "$wanted" ] || full=1 wanted=$all
 
 exec </dev/null
 cd "$(dirname "$0")/.."
@@ -41,6 +42,10 @@ export CC=${CC:-gcc} # for a build directory's first configuration
 tools/install-deps.sh --for test
 mkdir -p build/log
 rm -f build/log/*
+
+if [ -n "$full" ]; then
+    timeout 300 tools/servers.sh get || echo "test.sh: the tests on servers that are not there will be skipped" >&2
+fi
 
 c_files() { find src include tests tools -name '*.[ch]' | sort; }
 shell_files() { printf '%s\n' .ci/run tools/primaries; find tests tools -name '*.sh' | sort; }

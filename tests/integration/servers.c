@@ -336,6 +336,29 @@ void servers_promote(int i)
 
 /* ---- processes ---------------------------------------------------------- */
 
+static char program[4096] = "redis-server";
+
+bool servers_use(const char *flavour)
+{
+    char command[4096], path[sizeof program] = "redis-server\n";
+    FILE *from;
+    bool found;
+
+    if (flavour != NULL) {
+        (void)snprintf(command, sizeof command, "'%s/tools/servers.sh' path %s 2>/dev/null",
+                       REDLOCK_SOURCE_DIR, flavour);
+        from = popen(command, "re");
+        if (from == NULL)
+            ck_abort_msg("popen");
+        found = fgets(path, sizeof path, from) != NULL;
+        if (pclose(from) != 0 || !found)
+            return false;
+    }
+    path[strcspn(path, "\n")] = '\0';
+    (void)memcpy(program, path, sizeof program);
+    return true;
+}
+
 /* In the child's own environment. */
 static void preload_clock(const char *plan)
 {
@@ -389,7 +412,7 @@ static void run_server(const struct server *server, pid_t parent)
     (void)dup2(null, 0);
     (void)dup2(null, 1);
     (void)dup2(null, 2);
-    (void)execvp(arguments[0], arguments);
+    (void)execvp(program, arguments);
     _exit(127);
 }
 

@@ -10,6 +10,7 @@
 
 #include <check.h>
 #include <poll.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 enum {
@@ -29,6 +30,11 @@ enum {
 /* A clock for such bounds. */
 int64_t servers_now_ms(void);
 
+/*
+ * What later starts run: a flavour that tools/servers.sh knows, or for NULL, as at first, the
+ * machine's redis-server. False, and nothing changes, if the cache doesn't have that flavour.
+ */
+bool servers_use(const char *flavour);
 /* Starts n servers and waits until each answers. */
 void servers_start(int n);
 /* The same, with more arguments for each redis-server; NULL ends them. */
