@@ -201,7 +201,7 @@ END_TEST
 
 START_TEST(test_a_child_that_survives_its_parent_s_TERM_is_ended_too)
 {
-    START_FAMILY("3s", "-", "s", "sg");
+    START_FAMILY("6s", "-", "s", "sg");
     freeze_majority();
     expect_lost();
     ck_assert_int_eq(board->workers[0].signal, SIGTERM);
