@@ -177,6 +177,7 @@ typedef struct redlock_options {
     /*
      * Endpoints, one per primary, all independent of each other:
      *   redis://[user[:password]@]host[:port][/database]
+     *   rediss://...                the same, encrypted: see ca_file below
      *   redis://[::1]:6379          IPv6 in brackets
      *   unix:///path/to/socket[?db=n]   (unix://user:password@/path to log in)
      * Percent-escapes are decoded in user, password and path.
@@ -195,7 +196,7 @@ typedef struct redlock_options {
 
     uint32_t drift_ppm;         /* summed rate error of client and primary: 10000 (1 %) */
     int64_t node_timeout_ms;    /* 0: clamp(ttl / 20, 20, 500), per lock */
-    int64_t connect_timeout_ms; /* 1000: name, connect and greeting together */
+    int64_t connect_timeout_ms; /* 1000: name, connect, TLS and greeting together */
     int64_t silence_limit_ms;   /* 2000: a link with a request pending this long closes */
 
     const char *prefix;      /* put before every key; NULL: none */
@@ -216,6 +217,16 @@ typedef struct redlock_options {
      * once in the log; then a primary that restarts empty can vote twice.
      */
     int64_t restart_guard_ms;
+
+    /*
+     * For rediss:// nodes; an error if there are none. A primary's certificate is always verified,
+     * its chain and its name. All files are in PEM form and read by redlock_client_new().
+     */
+    const char *ca_file;   /* authorities to trust; NULL: the system's */
+    const char *cert_file; /* a certificate of our own, with its chain; NULL: none */
+    const char *key_file;  /* its private key, without a passphrase; with cert_file or not at all */
+    const char *server_name; /* the name in all primaries' certificates; NULL: the node's host */
+    uint32_t tls_min;        /* 12: TLS 1.2 and later. 13: 1.3. 0: 12, or what the system demands */
 } redlock_options;
 
 /* Threads: any. Blocks: never. */
@@ -223,7 +234,7 @@ REDLOCK_API void redlock_options_init(redlock_options *options);
 
 /*
  * Makes a client and starts to connect in the background.
- * Threads: any. Blocks: no network is waited for.
+ * Threads: any. Blocks: no network is waited for; TLS's files are read.
  * Returns 0 and *client; or an error with *client untouched, and, if text is not
  * NULL, up to text_size bytes saying what is wrong and where (never a password):
  * ARGUMENT, URI, DUPLICATE, QUORUM, UNSUPPORTED, LIMIT, MEMORY, SYSTEM.
@@ -503,6 +514,19 @@ typedef enum redlock_node_state {
     REDLOCK_NODE_READY = 2
 } redlock_node_state;
 
+typedef enum redlock_standing {
+    REDLOCK_STANDING_UNKNOWN = 0, /* not connected yet */
+    REDLOCK_STANDING_COUNTS = 1,
+    REDLOCK_STANDING_UNCONFIRMED = 2, /* counts, by its uptime alone */
+    REDLOCK_STANDING_GUARD = 3,       /* it may have forgotten a lease */
+    REDLOCK_STANDING_STEPPED = 4,     /* its clock was: keys set before died early */
+    REDLOCK_STANDING_RETIRED = 5,     /* by redlock_init() */
+    REDLOCK_STANDING_UNREADABLE = 6,  /* refuses to say what is needed to know */
+    REDLOCK_STANDING_REPLICA = 7,     /* from here on: it doesn't belong in the list */
+    REDLOCK_STANDING_TWIN = 8,        /* the same server as an earlier one */
+    REDLOCK_STANDING_MISFIT = 9       /* its marker and ours, or the others', differ */
+} redlock_standing;
+
 typedef struct redlock_node_health {
     char address[REDLOCK_ADDRESS_LEN];
     redlock_node_state state;
@@ -510,6 +534,7 @@ typedef struct redlock_node_health {
     uint64_t connects;           /* connections made */
     char text[REDLOCK_TEXT_LEN]; /* why it was last down; "" if never */
 
+    redlock_standing kind;
     int counts;           /* 1: its vote counts for new locks, while it is READY */
     int64_t counts_in_ms; /* until it does, if nothing else happens; -1: not by waiting */
     char standing[REDLOCK_TEXT_LEN]; /* why it counts, or why not */
@@ -527,6 +552,19 @@ typedef struct redlock_node_health {
  * Threads: any. Blocks: never on the network. */
 REDLOCK_API size_t redlock_health(const redlock_client *client, redlock_node_health *nodes,
                                   size_t count);
+
+/* What the clients of these primaries have to agree on, as far as this one knows: as marked, or as
+ * asked for, or the defaults. Set `size` before the call. */
+typedef struct redlock_fleet {
+    size_t size;
+    int marked; /* some primary is */
+    uint32_t quorum;
+    int64_t max_ttl_ms;
+    int64_t guard_ms; /* of this client */
+} redlock_fleet;
+
+/* Threads: any. Blocks: never on the network. Returns 0, ARGUMENT or FORKED. */
+REDLOCK_API int redlock_fleet_get(const redlock_client *client, redlock_fleet *fleet);
 
 /* ---- marking the primaries ---------------------------------------------- */
 
@@ -554,9 +592,9 @@ REDLOCK_API void redlock_init_options_init(redlock_init_options *options);
 
 /*
  * Marks the primaries. All of them must be reachable; where markers agree already nothing is
- * changed, and a primary without one among marked ones is left alone: it counts, and is marked, by
- * itself after the restart guard. results: NULL, or room for count entries.
- * Threads: any. Blocks: at most connect timeout + 2 node timeouts.
+ * changed. One without a marker among marked ones is not marked by this, whatever the options
+ * say: this client marks it, as every other does, once it has sat out the restart guard. results:
+ * NULL, or room for count entries. Threads: any. Blocks: at most connect timeout + 2 node timeouts.
  * Returns 0: all that was to be marked is; PENDING: some have to be watched for *wait_ms more,
  * with this client: call again then; NO_QUORUM: one is not reachable or refused the write (results
  * says which), nothing or not all was marked, call again; MISCONFIGURED: they don't fit together,

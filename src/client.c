@@ -160,14 +160,28 @@ void redlock_client_free(redlock_client *client)
     (void)pthread_setcancelstate(cancel_state, NULL);
 }
 
+/* All of it, into the caller's struct of whatever version, which begins with its size. */
+static void give_versioned(void *to, const void *all, size_t all_size)
+{
+    size_t size = *(size_t *)to;
+
+    if (size > all_size)
+        memset((char *)to + all_size, 0, size - all_size);
+    memcpy(to, all, size < all_size ? size : all_size);
+    *(size_t *)to = size;
+}
+
 size_t redlock_health(const redlock_client *client, redlock_node_health *nodes, size_t count)
 {
     redlock_client *c = (redlock_client *)(uintptr_t)client;
+    int64_t now_ns, wall_ns;
 
     if (client == NULL || !redlock__client_here(client))
         return 0;
     if (nodes == NULL)
         count = 0;
+    now_ns = redlock__clock_ns();
+    wall_ns = redlock__wall_ns();
     (void)pthread_mutex_lock(&c->mutex);
     for (uint32_t i = 0; i < c->settings->n && i < count; i++) {
         const struct redlock__node *node = redlock__engine_node(c->engine, i);
@@ -179,17 +193,34 @@ size_t redlock_health(const redlock_client *client, redlock_node_health *nodes, 
         nodes[i].connects = redlock__node_connects(node);
         memcpy(nodes[i].address, c->settings->endpoints[i].address, sizeof nodes[i].address);
         say(nodes[i].text, sizeof nodes[i].text, redlock__node_text(node));
-        redlock__engine_health(c->engine, i, &nodes[i], redlock__clock_ns());
+        redlock__engine_health(c->engine, i, &nodes[i], now_ns);
+        if (nodes[i].offset_bound_us >= 0)
+            nodes[i].offset_us -= (wall_ns - now_ns) / 1000;
     }
     (void)pthread_mutex_unlock(&c->mutex);
     return client->settings->n;
+}
+
+int redlock_fleet_get(const redlock_client *client, redlock_fleet *fleet)
+{
+    redlock_client *c = (redlock_client *)(uintptr_t)client;
+    redlock_fleet all = {.size = sizeof all};
+
+    if (client == NULL || fleet == NULL || fleet->size < sizeof fleet->size)
+        return REDLOCK_ERR_ARGUMENT;
+    if (!redlock__client_here(client))
+        return REDLOCK_ERR_FORKED;
+    (void)pthread_mutex_lock(&c->mutex);
+    redlock__engine_fleet(c->engine, &all);
+    (void)pthread_mutex_unlock(&c->mutex);
+    give_versioned(fleet, &all, sizeof all);
+    return 0;
 }
 
 int redlock_stats_get(const redlock_client *client, redlock_stats *stats)
 {
     redlock_client *c = (redlock_client *)(uintptr_t)client;
     redlock_stats all = {.size = sizeof all};
-    size_t size;
 
     if (client == NULL || stats == NULL || stats->size < sizeof stats->size)
         return REDLOCK_ERR_ARGUMENT;
@@ -198,11 +229,7 @@ int redlock_stats_get(const redlock_client *client, redlock_stats *stats)
     (void)pthread_mutex_lock(&c->mutex);
     redlock__engine_stats(c->engine, &all);
     (void)pthread_mutex_unlock(&c->mutex);
-    size = stats->size;
-    if (size > sizeof all)
-        memset((char *)stats + sizeof all, 0, size - sizeof all);
-    memcpy(stats, &all, size < sizeof all ? size : sizeof all);
-    stats->size = size;
+    give_versioned(stats, &all, sizeof all);
     return 0;
 }
 

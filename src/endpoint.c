@@ -1,7 +1,7 @@
 /*
  * See endpoint.h. An endpoint is read from left to right by one cursor:
  *
- *   scheme  "://"  [user [":" password] "@"]  host [":" port] ["/" database]
+ *   "redis[s]://"  [user [":" password] "@"]  host [":" port] ["/" database]
  *   "unix://"      [user [":" password] "@"]  "/" path ["?db=" database]
  *
  * Two decisions. The user part ends at the last "@" before the first "/", as people do
@@ -9,7 +9,8 @@
  * in a URI that could not be understood nobody can say which part was the password.
  *
  * Addresses are written in one form (host in lower case, port always, database unless 0), which is
- * what people see, what tells duplicates, and what the list's fingerprint is made of.
+ * what people see, what tells duplicates, and what the list's fingerprint is made of. That a
+ * connection is encrypted is not in it: a primary remains the same one.
  */
 #include "endpoint.h"
 
@@ -265,14 +266,15 @@ int redlock__endpoint_parse(const char *uri, struct redlock__endpoint *endpoint,
     size_t used;
 
     memset(endpoint, 0, sizeof *endpoint);
-    if (has_scheme(&uri, "rediss://")) {
+    endpoint->tls = has_scheme(&uri, "rediss://");
+    if (endpoint->tls && !redlock_has_tls()) {
         *reason = "TLS is not in this build";
         return REDLOCK_ERR_UNSUPPORTED;
     }
-    if (has_scheme(&uri, "unix://")) {
+    if (has_scheme(&uri, "unix://") && !endpoint->tls) {
         local = true;
-    } else if (!has_scheme(&uri, "redis://")) {
-        *reason = "an endpoint must start with redis:// or unix://";
+    } else if (!endpoint->tls && !has_scheme(&uri, "redis://")) {
+        *reason = "an endpoint must start with redis://, rediss:// or unix://";
         return REDLOCK_ERR_URI;
     }
     *reason = parse_rest(uri, local, endpoint, &memory);

@@ -24,6 +24,7 @@ struct redlock__endpoint {
     char host[REDLOCK__MAX_HOST_LEN + 1]; /* lower case; without brackets; or the path */
     bool local;                           /* host is the path of a unix socket */
     bool numeric;                         /* host is an IPv4 or IPv6 address */
+    bool tls;                             /* rediss:// */
     uint16_t port;
     uint32_t database;
     char *user;     /* NULL: none */

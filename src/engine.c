@@ -120,6 +120,19 @@ static void grant_news(struct redlock__engine *engine, struct redlock__grant *gr
     redlock__engine_touch(engine, redlock__grant_next_deadline(grant));
 }
 
+/* A lease longer than max_ttl is one of a client that was told otherwise. */
+static void note_longer_ttl(struct redlock__engine *engine, uint32_t node,
+                            const struct redlock__answer *answer)
+{
+    if (answer->vote != REDLOCK_VOTE_FOREIGN || answer->value <= engine->fleet.max_ttl_ms ||
+        engine->longer_told || engine->fleet.guard_ns == 0)
+        return;
+    engine->longer_told = true;
+    redlock__engine_say(engine, REDLOCK_LOG_WARNING, redlock__node_address(engine->nodes[node]),
+                        "somebody's lease is longer than max_ttl: the restart guard does not cover "
+                        "it. Use one max_ttl everywhere, see 'redlock init'");
+}
+
 static void hint(struct redlock__engine *engine, const struct redlock__grant *grant,
                  const struct redlock__answer *answer, int64_t now_ns)
 {
@@ -142,6 +155,7 @@ static void deliver(struct redlock__engine *engine, uint32_t node,
     if (event->result != REDLOCK__RESULT_TIMEOUT)
         grant->requests--;
     if (event->tag.command == REDLOCK__CMD_HINT) {
+        note_longer_ttl(engine, node, &event->answer);
         hint(engine, grant, &event->answer, now_ns);
     } else {
         grant_news(engine, grant, node, event, now_ns);
@@ -166,6 +180,8 @@ static void deliver_inspection(struct redlock__engine *engine, uint32_t node,
 
     if (event->result != REDLOCK__RESULT_TIMEOUT)
         inspection->requests--;
+    if (event->tag.command == REDLOCK__CMD_PTTL)
+        note_longer_ttl(engine, node, &event->answer);
     redlock__inspection_answer(inspection, node, event->tag.command, &event->answer, now_ns);
     redlock__engine_free_inspection_if_done(engine, inspection);
 }

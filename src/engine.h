@@ -125,7 +125,10 @@ struct redlock__init *redlock__engine_init(struct redlock__engine *engine,
                                            int64_t now_ns, int *rc);
 void redlock__engine_forget_init(struct redlock__engine *engine, struct redlock__init *init);
 
-/* What is known of a primary, but for its connection. */
+void redlock__engine_fleet(const struct redlock__engine *engine, redlock_fleet *fleet);
+
+/* What is known of a primary, but for its connection. Its clock's offset is against ours, which
+ * counts from the boot of the machine. */
 void redlock__engine_health(const struct redlock__engine *engine, uint32_t i,
                             redlock_node_health *health, int64_t now_ns);
 void redlock__engine_stats(const struct redlock__engine *engine, redlock_stats *stats);

@@ -44,9 +44,11 @@ struct redlock__engine {
     struct redlock__standing *standings; /* n: as last computed */
     uint32_t counting;                   /* whose votes count, if they are READY */
     uint32_t node_ppm[REDLOCK_MAX_NODES];
+    int64_t mark_ns[REDLOCK_MAX_NODES]; /* not marked again before */
     uint32_t probes[REDLOCK_MAX_NODES]; /* requests of ours on their way */
     uint32_t times_owed, marks_owed;    /* masks: TIME, and writing the marker */
     bool misfit;                        /* some primary doesn't belong in the list */
+    bool longer_told;                   /* somebody's lease outlives the guard: said once */
     bool began;                    /* a lock was held: from then on a misfit only loses its vote */
     int64_t sampled_ns, sample_ns; /* last, and next by timer: NEVER */
     int64_t standing_ns;           /* some standing changes then by itself */

@@ -69,11 +69,6 @@ const char *redlock_version(void)
     return REDLOCK_VERSION_STRING;
 }
 
-int redlock_has_tls(void)
-{
-    return 0;
-}
-
 const char *redlock_vote_name(redlock_vote vote)
 {
     size_t i = (size_t)vote;

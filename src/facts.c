@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define MAX_SECONDS INT64_C(8000000000) /* year 2223 */
+
 enum redlock__fact redlock__fact_of(enum redlock__command command)
 {
     switch (command) {
@@ -46,7 +48,20 @@ enum redlock__fact redlock__fact_of(enum redlock__command command)
 
 static bool is_string(const redisReply *reply)
 {
-    return reply->type == REDIS_REPLY_STRING && reply->str != NULL;
+    return reply->type == REDIS_REPLY_STRING && reply->str != NULL &&
+           strlen(reply->str) == reply->len;
+}
+
+/* A whole number from least to most, up to `end`. */
+static bool read_number(const char *text, char end, int64_t least, int64_t most, int64_t *number,
+                        const char **rest)
+{
+    char *stop;
+
+    *number = strtoll(text, &stop, 10);
+    if (rest != NULL)
+        *rest = stop;
+    return stop != text && *stop == end && *number >= least && *number <= most;
 }
 
 /* The value of a line "name:value" of INFO, up to its end; NULL: none. */
@@ -131,6 +146,8 @@ static bool take_server(struct redlock__facts *facts, const redisReply *reply, i
         return false;
     if (facts->uptime_s < 0) /* its clock was set back since it started */
         facts->uptime_s = 0;
+    if (facts->uptime_s > MAX_SECONDS)
+        facts->uptime_s = MAX_SECONDS;
     facts->native = native_commands(reply);
     memcpy(facts->run_id, run_id, len);
     facts->run_id[len] = '\0';
@@ -182,19 +199,15 @@ static bool take_marker(struct redlock__facts *facts, const redisReply *reply)
 /* "since now", both in microseconds of the primary's clock. */
 static bool take_seen(struct redlock__facts *facts, const redisReply *reply, int64_t asked_ns)
 {
-    char *end;
-    int64_t since, now;
+    const char *rest;
+    int64_t since, now, most = MAX_SECONDS * 1000000;
 
-    if (!is_string(reply))
+    if (!is_string(reply) || !read_number(reply->str, ' ', 1, most, &since, &rest) ||
+        (size_t)(rest - reply->str) >= sizeof facts->seen ||
+        !read_number(rest + 1, '\0', 1, most, &now, NULL))
         return false;
-    since = strtoll(reply->str, &end, 10);
-    if (end == reply->str || *end != ' ' || (size_t)(end - reply->str) >= sizeof facts->seen)
-        return false;
-    now = strtoll(end + 1, NULL, 10);
-    if (since <= 0 || now <= 0)
-        return false;
-    memcpy(facts->seen, reply->str, (size_t)(end - reply->str));
-    facts->seen[end - reply->str] = '\0';
+    memcpy(facts->seen, reply->str, (size_t)(rest - reply->str));
+    facts->seen[rest - reply->str] = '\0';
     facts->seen_age_us = now - since;
     facts->seen_asked_ns = asked_ns;
     return true;
@@ -207,11 +220,9 @@ static bool take_time(struct redlock__facts *facts, const redisReply *reply, int
     int64_t seconds, micros;
 
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2 || !is_string(reply->element[0]) ||
-        !is_string(reply->element[1]))
-        return false;
-    seconds = strtoll(reply->element[0]->str, NULL, 10);
-    micros = strtoll(reply->element[1]->str, NULL, 10);
-    if (seconds < 0 || seconds > INT64_C(8000000000) || micros < 0 || micros > 999999)
+        !is_string(reply->element[1]) ||
+        !read_number(reply->element[0]->str, '\0', 0, MAX_SECONDS, &seconds, NULL) ||
+        !read_number(reply->element[1]->str, '\0', 0, 999999, &micros, NULL))
         return false;
     facts->sample = (struct redlock__sample){
         .server_us = seconds * 1000000 + micros, .asked_ns = asked_ns, .read_ns = read_ns};

@@ -13,7 +13,8 @@
 #include "validity.h"
 
 enum {
-    DEFAULT_MAX_TTL_MS = 60000
+    DEFAULT_MAX_TTL_MS = 60000,
+    DEFAULT_DRIFT_PPM = 10000
 };
 
 static bool agree(const struct redlock__marker *a, const struct redlock__marker *b)
@@ -104,7 +105,7 @@ static void find_misfits(struct redlock__fleet *fleet, struct redlock__member *m
         struct redlock__member *member = &members[i];
 
         member->misfit[0] = '\0';
-        if (member->facts.marked && !member->parsed)
+        if (member->facts.given[REDLOCK__FACT_MARKER] && member->facts.marked && !member->parsed)
             misfit(member, "its key redlock:fleet can't be understood: of a later version?");
         if (!has_say(member))
             continue;
@@ -129,11 +130,20 @@ static void find_twins(struct redlock__fleet *fleet, struct redlock__member *mem
     }
 }
 
+/* max_ttl + drift + 1 s. What other clients allow for drift isn't known: the default at least. */
+static int64_t full_guard_ms(const struct redlock__fleet *fleet)
+{
+    uint32_t ppm = fleet->drift_ppm > DEFAULT_DRIFT_PPM ? fleet->drift_ppm : DEFAULT_DRIFT_PPM;
+
+    return redlock__add(redlock__add(fleet->max_ttl_ms, redlock__drift_ms(fleet->max_ttl_ms, ppm)),
+                        1000);
+}
+
 void redlock__fleet_settle(struct redlock__fleet *fleet, struct redlock__member *members,
                            uint32_t ready)
 {
     const struct redlock__member *reference = find_reference(members, fleet->n);
-    int64_t guard_ms = fleet->asked_guard_ms;
+    int64_t guard_ms = fleet->asked_guard_ms, full_ms;
 
     if (reference != NULL) {
         fleet->marked = true;
@@ -153,12 +163,9 @@ void redlock__fleet_settle(struct redlock__fleet *fleet, struct redlock__member 
         fleet->quorum = fleet->marker.quorum;
     if (fleet->marked && fleet->asked_max_ttl_ms == 0)
         fleet->max_ttl_ms = fleet->marker.max_ttl_ms;
-    if (guard_ms < 0) {
-        guard_ms =
-            redlock__add(fleet->max_ttl_ms, redlock__drift_ms(fleet->max_ttl_ms, fleet->drift_ppm));
-        guard_ms = redlock__add(guard_ms, 1000);
-    }
-    fleet->guard_ns = redlock__ms_to_ns(guard_ms);
+    full_ms = full_guard_ms(fleet);
+    fleet->full_guard_ns = redlock__ms_to_ns(full_ms);
+    fleet->guard_ns = guard_ms < 0 ? fleet->full_guard_ns : redlock__ms_to_ns(guard_ms);
 }
 
 bool redlock__fleet_stood_still(const struct redlock__fleet *fleet,

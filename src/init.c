@@ -14,6 +14,8 @@
 #include "engine_state.h"
 #include "validity.h"
 
+static const char unmarkable[] = "refused to be marked: grant +eval +set +get +del ~redlock:*";
+
 static bool has(uint32_t nodes, uint32_t i)
 {
     return (nodes >> i & 1) != 0;
@@ -66,13 +68,18 @@ static int check_members(struct redlock__engine *engine, struct redlock__init *i
     int rc = 0;
 
     for (uint32_t i = 0; i < engine->n; i++) {
-        enum redlock__standing_kind kind = engine->standings[i].kind;
-        bool fits = kind != REDLOCK__REPLICA && kind != REDLOCK__TWIN &&
-                    (kind != REDLOCK__MISFIT || i + 1 == init->config.replace) &&
-                    engine->members[i].facts.run_id[0] != '\0';
+        const struct redlock__member *member = &engine->members[i];
+        redlock_standing kind = engine->standings[i].kind;
+        bool fits = kind != REDLOCK_STANDING_REPLICA && kind != REDLOCK_STANDING_TWIN &&
+                    (kind != REDLOCK_STANDING_MISFIT || i + 1 == init->config.replace);
 
         if (!has(ready, i)) {
             tell(init, i, REDLOCK_VOTE_DOWN, redlock__engine_absence(engine->nodes[i]));
+            rc = rc == 0 ? REDLOCK_NO_QUORUM : rc;
+        } else if (kind == REDLOCK_STANDING_UNREADABLE || member->facts.mark_refused ||
+                   member->facts.run_id[0] == '\0') {
+            tell(init, i, REDLOCK_VOTE_ERROR,
+                 member->facts.mark_refused ? unmarkable : engine->standings[i].text);
             rc = rc == 0 ? REDLOCK_NO_QUORUM : rc;
         } else if (!fits) {
             tell(init, i, REDLOCK_VOTE_BARRED, engine->standings[i].text);
@@ -95,7 +102,8 @@ static enum step next_step(const struct redlock__engine *engine, const struct re
     const struct redlock__member *member = &engine->members[i];
     bool this_run = member->parsed && !member->marker.retired &&
                     strcmp(member->marker.run_id, member->facts.run_id) == 0;
-    int64_t watched_until_ns = redlock__add(member->watched_ns, engine->fleet.guard_ns);
+    int64_t watched_until_ns = redlock__add(
+        member->watched_ns, redlock__max(engine->fleet.guard_ns, engine->fleet.full_guard_ns));
 
     *wait_ns = 0;
     if (i + 1 == init->config.retire)
@@ -103,9 +111,10 @@ static enum step next_step(const struct redlock__engine *engine, const struct re
     if (this_run && (i + 1 != init->config.replace || member->misfit[0] == '\0'))
         return LEAVE;
     if (engine->fleet.marked && i + 1 != init->config.replace) {
+        *wait_ns = REDLOCK__MS;
         if (!engine->standings[i].counts)
-            *wait_ns = redlock__max(engine->standings[i].counts_at_ns - now_ns, 1);
-        return engine->standings[i].kind == REDLOCK__RETIRED ? LEAVE : WAIT;
+            *wait_ns = redlock__max(engine->standings[i].counts_at_ns - now_ns, REDLOCK__MS);
+        return engine->standings[i].kind == REDLOCK_STANDING_RETIRED ? LEAVE : WAIT;
     }
     if (init->config.no_leases_out || now_ns >= watched_until_ns)
         return MARK_NOW;
@@ -162,8 +171,7 @@ static void sum_up(struct redlock__engine *engine, struct redlock__init *init)
         if (!has(init->written, i))
             continue;
         if (member->facts.mark_refused)
-            tell(init, i, REDLOCK_VOTE_ERROR,
-                 "refused to be marked: grant +eval +set +get +del ~redlock:*");
+            tell(init, i, REDLOCK_VOTE_ERROR, unmarkable);
         else if (redlock__node_phase(engine->nodes[i]) != REDLOCK__NODE_PHASE_READY)
             tell(init, i, REDLOCK_VOTE_DOWN, redlock__engine_absence(engine->nodes[i]));
         else if (retire && member->parsed && member->marker.retired)

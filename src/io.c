@@ -1,19 +1,22 @@
 /*
  * See io.h. A link is one primary's descriptor:
  *
- *   CLOSED -> RESOLVING -> CONNECTING -> OPEN
- *     ^           |            |          |
- *     +--CLOSE----+------ BROKEN ---------+
+ *   CLOSED -> RESOLVING -> CONNECTING -> [SECURING ->] OPEN
+ *     ^           |            |             |          |
+ *     +--CLOSE----+---------- BROKEN <-------+----------+
  *
- * The node decides when to connect and when to give up; the link only follows its tasks. A
- * failure is reported to the engine and leaves the link BROKEN, neither polled nor read, until the
- * node's task says how to close it: in order, or with SO_LINGER 0 where a SET may
- * still lie in the kernel's send queue, which would otherwise be delivered long after its owner
- * gave up. TCP_USER_TIMEOUT bounds that for links nobody gave up.
+ * SECURING is the handshake of a rediss:// endpoint; the node is connected when it is over. A
+ * node's output becomes ciphertext only when what was made before is sent: what counts as sent is
+ * at most one record ahead of the kernel.
  *
- * A name's addresses are tried one after the other within the node's connect
- * timeout; if that runs out, the next connect begins with the next address. Names are resolved anew
- * for each connect.
+ * The node decides when to connect and when to give up; the link only follows its tasks. A failure
+ * is reported to the engine and leaves the link BROKEN, neither polled nor read, until the node's
+ * task says how to close it: in order, or with SO_LINGER 0 where a SET may still lie in the
+ * kernel's send queue, which would otherwise be delivered long after its owner gave up.
+ * TCP_USER_TIMEOUT bounds that for links nobody gave up.
+ *
+ * A name's addresses are tried one after the other within the node's connect timeout; if that runs
+ * out, the next connect begins with the next one. Names are resolved anew each time.
  *
  * Answers are received without a loop, one buffer a turn and link: poll is level-triggered,
  * and no primary can keep the others waiting.
@@ -21,25 +24,15 @@
 #include "io.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
-#if defined(__linux__)
-#include <sys/epoll.h>
-#endif
 
 #include "resolver.h"
+#include "tls.h"
 #include "validity.h"
-
-#if defined(POLLRDHUP)
-#define CLOSED_BY_PEER POLLRDHUP
-#else
-#define CLOSED_BY_PEER 0
-#endif
 
 #if !defined(MSG_NOSIGNAL) /* SO_NOSIGPIPE does it */
 #define MSG_NOSIGNAL 0
@@ -50,13 +43,13 @@ enum {
     USER_TIMEOUT_MS = 60000, /* where max_ttl is left to the markers */
     PASSES = 8,              /* of one flush */
     LONGEST_POLL_MS = 1000,  /* poll's clock stops in suspend, ours doesn't */
-    POLL_FAILED_MS = 10,     /* don't spin */
 };
 
 enum link_state {
     LINK_CLOSED,
     LINK_RESOLVING,
     LINK_CONNECTING,
+    LINK_SECURING,
     LINK_OPEN,
     LINK_BROKEN
 };
@@ -68,8 +61,9 @@ struct link {
     bool blocked;        /* the kernel took no more */
     uint32_t registered; /* with epoll; 0: not */
     const struct redlock__endpoint *endpoint;
-    struct redlock__lookup *lookup; /* NULL: none running */
-    uint32_t first, tried;          /* addresses: where to begin, how many were tried */
+    struct redlock__tls_stream *tls; /* NULL: none, or not yet */
+    struct redlock__lookup *lookup;  /* NULL: none running */
+    uint32_t first, tried;           /* addresses: where to begin, how many were tried */
     struct redlock__addresses addresses;
 };
 
@@ -84,6 +78,7 @@ struct watch {
 
 struct redlock__io {
     struct redlock__engine *engine;
+    struct redlock__tls *tls; /* NULL: no endpoint wants it */
     uint32_t n;
     int64_t user_timeout_ms;
     int64_t looked_ns;
@@ -105,17 +100,31 @@ static void set_state(struct link *link, enum link_state state)
 static void break_link(struct redlock__io *io, uint32_t i, const char *what, const char *why,
                        int number)
 {
-    char text[REDLOCK_TEXT_LEN];
+    char text[REDLOCK_TEXT_LEN], room[REDLOCK__ERRNO_LEN];
 
     if (why == NULL)
-        why = redlock__errno_text(number);
-    if (why != NULL)
-        (void)snprintf(text, sizeof text, "%s%s", what, why);
-    else
-        (void)snprintf(text, sizeof text, "%serror %d", what, number);
+        why = redlock__errno_text(number, room);
+    (void)snprintf(text, sizeof text, "%s%s", what, why);
     set_state(&io->links[i], LINK_BROKEN);
     io->news = true;
     redlock__engine_node_failed(io->engine, i, text, redlock__clock_ns());
+}
+
+/* The connection came to its end, or to an error. */
+static void lose_link(struct redlock__io *io, uint32_t i, const char *what, int number)
+{
+    const struct link *link = &io->links[i];
+    const struct redlock__node *node = redlock__engine_node(io->engine, i);
+    bool greeting = redlock__node_phase(node) == REDLOCK__NODE_PHASE_GREETING;
+    bool ended = number == 0 || number == ECONNRESET || number == EPIPE;
+    const char *guess = link->tls != NULL ? redlock__tls_guess(link->tls) : NULL;
+
+    if (guess != NULL && ended)
+        break_link(io, i, "TLS: ", guess, 0);
+    else if (ended && link->tls == NULL && greeting && !link->endpoint->local)
+        break_link(io, i, "", "closed before any answer, is it a TLS port?", 0);
+    else
+        break_link(io, i, what, number == 0 ? "closed by the primary" : NULL, number);
 }
 
 static void connected(struct redlock__io *io, uint32_t i)
@@ -132,13 +141,10 @@ static void close_descriptor(struct redlock__io *io, struct link *link)
 {
     if (link->fd < 0)
         return;
-#if defined(__linux__)
-    if (link->registered != 0)
-        (void)epoll_ctl(io->loop_fd, EPOLL_CTL_DEL, link->fd, NULL);
-#else
-    (void)io;
-#endif
+    (void)redlock__loop_change(io->loop_fd, link->fd, link->registered, 0);
     link->registered = 0;
+    redlock__tls_close(link->tls);
+    link->tls = NULL;
     (void)close(link->fd);
     link->fd = -1;
     link->blocked = false;
@@ -202,6 +208,18 @@ static void take_lookup(struct redlock__io *io, uint32_t i)
         try_addresses(io, i);
 }
 
+static void start_tls(struct redlock__io *io, uint32_t i)
+{
+    struct link *link = &io->links[i];
+
+    link->tls = redlock__tls_open(io->tls, link->endpoint->host);
+    if (link->tls == NULL)
+        break_link(io, i, "TLS: ", "out of memory", 0);
+    else
+        set_state(link, LINK_SECURING);
+    redlock__node_securing(redlock__engine_node(io->engine, i));
+}
+
 static void finish_connect(struct redlock__io *io, uint32_t i)
 {
     struct link *link = &io->links[i];
@@ -212,7 +230,9 @@ static void finish_connect(struct redlock__io *io, uint32_t i)
         number = errno;
     if (number == 0 && redlock__is_itself(link->fd))
         number = ELOOP;
-    if (number == 0)
+    if (number == 0 && link->endpoint->tls)
+        start_tls(io, i);
+    else if (number == 0)
         connected(io, i);
     else if (link->tried < link->addresses.count)
         try_addresses(io, i);
@@ -225,14 +245,61 @@ static void close_link(struct redlock__io *io, struct link *link, bool abort_it)
     if (abort_it && link->fd >= 0) {
         struct linger linger = {.l_onoff = 1, .l_linger = 0};
         (void)setsockopt(link->fd, SOL_SOCKET, SO_LINGER, &linger, sizeof linger);
+    } else if (link->tls != NULL && !link->blocked) { /* its last words, if there is room */
+        const char *data;
+        size_t len;
+        redlock__tls_goodbye(link->tls);
+        data = redlock__tls_output(link->tls, &len);
+        (void)send(link->fd, data, len, MSG_NOSIGNAL);
     }
-    if (link->state == LINK_CONNECTING) /* its time is over: begin with the next one */
+    /* Its time is over: begin with the next one. */
+    if (link->state == LINK_CONNECTING || link->state == LINK_SECURING)
         link->first += link->tried;
     close_descriptor(io, link);
     set_state(link, LINK_CLOSED);
 }
 
-/* ---- sending ------------------------------------------------------------ */
+/* ---- moving bytes ------------------------------------------------------- */
+
+/* It may have found an end or an error where none is of the socket. */
+static void check_tls(struct redlock__io *io, uint32_t i)
+{
+    const struct redlock__tls_stream *tls = io->links[i].tls;
+    enum redlock__tls_state state = redlock__tls_state(tls);
+
+    if (state == REDLOCK__TLS_FAILED)
+        break_link(io, i, "TLS: ", redlock__tls_text(tls), 0);
+    else if (state == REDLOCK__TLS_ENDED)
+        lose_link(io, i, "", 0);
+}
+
+/* Of len bytes of ciphertext in the buffer. What came before the peer's end counts. */
+static void decrypt(struct redlock__io *io, uint32_t i, size_t len)
+{
+    struct redlock__tls_stream *tls = io->links[i].tls;
+    size_t n;
+
+    redlock__tls_take(tls, io->buffer, len);
+    if (io->links[i].state == LINK_SECURING && redlock__tls_state(tls) == REDLOCK__TLS_OPEN)
+        connected(io, i);
+    while ((n = redlock__tls_read(tls, io->buffer, sizeof io->buffer)) > 0)
+        redlock__engine_receive(io->engine, i, io->buffer, n, redlock__clock_ns());
+    check_tls(io, i);
+}
+
+static void receive(struct redlock__io *io, uint32_t i)
+{
+    ssize_t n = recv(io->links[i].fd, io->buffer, sizeof io->buffer, 0);
+
+    if (n > 0 && io->links[i].tls != NULL)
+        decrypt(io, i, (size_t)n);
+    else if (n > 0)
+        redlock__engine_receive(io->engine, i, io->buffer, (size_t)n, redlock__clock_ns());
+    else if (n == 0)
+        lose_link(io, i, "", 0);
+    else if (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)
+        lose_link(io, i, "receive: ", errno);
+}
 
 static void do_tasks(struct redlock__io *io, uint32_t i, int64_t now_ns)
 {
@@ -249,24 +316,50 @@ static void do_tasks(struct redlock__io *io, uint32_t i, int64_t now_ns)
         take_lookup(io, i);
 }
 
+/* Ciphertext that waits, or if there is none, the node's next output as such. */
+static const char *encrypt_output(struct redlock__node *node, struct redlock__tls_stream *tls,
+                                  size_t *len, int64_t now_ns)
+{
+    const char *data = redlock__tls_output(tls, len);
+
+    if (*len > 0)
+        return data;
+    data = redlock__node_output(node, len);
+    redlock__node_sent(node, redlock__tls_write(tls, data, *len), now_ns);
+    return redlock__tls_output(tls, len);
+}
+
+/* What the peer said before it hung up tells more than that it did. */
+static void end_sending(struct redlock__io *io, uint32_t i, int number)
+{
+    receive(io, i);
+    if (io->links[i].state != LINK_BROKEN)
+        lose_link(io, i, "send: ", number);
+}
+
 static void send_output(struct redlock__io *io, uint32_t i, int64_t now_ns)
 {
     struct redlock__node *node = redlock__engine_node(io->engine, i);
     struct link *link = &io->links[i];
 
-    while (link->state == LINK_OPEN && !link->blocked) {
+    while ((link->state == LINK_OPEN || link->state == LINK_SECURING) && !link->blocked) {
         size_t len;
-        const char *data = redlock__node_output(node, &len);
+        const char *data = link->tls != NULL ? encrypt_output(node, link->tls, &len, now_ns)
+                                             : redlock__node_output(node, &len);
         ssize_t sent;
+        if (len == 0 && link->tls != NULL)
+            check_tls(io, i);
         if (len == 0)
             return;
         sent = send(link->fd, data, len, MSG_NOSIGNAL);
-        if (sent > 0)
+        if (sent > 0 && link->tls != NULL)
+            redlock__tls_sent(link->tls, (size_t)sent);
+        else if (sent > 0)
             redlock__node_sent(node, (size_t)sent, now_ns);
         else if (errno == EAGAIN || errno == EWOULDBLOCK)
             link->blocked = true;
         else if (errno != EINTR)
-            break_link(io, i, "send: ", NULL, errno);
+            end_sending(io, i, errno);
     }
 }
 
@@ -274,31 +367,20 @@ static uint32_t interest(const struct link *link)
 {
     if (link->state == LINK_CONNECTING)
         return POLLOUT;
-    if (link->state == LINK_OPEN)
+    if (link->state == LINK_OPEN || link->state == LINK_SECURING)
         return (uint32_t)(POLLIN | (link->blocked ? POLLOUT : 0));
     return 0;
 }
 
-/* Tells epoll what changed. */
+/* Tells the external loop what changed. */
 static void register_links(struct redlock__io *io)
 {
-#if defined(__linux__)
     for (uint32_t i = 0; i < io->n; i++) {
         struct link *link = &io->links[i];
-        uint32_t wanted = interest(link);
-        struct epoll_event event = {.events = (wanted & POLLIN ? EPOLLIN : 0u) |
-                                              (wanted & POLLOUT ? EPOLLOUT : 0u)};
-        int how = link->registered == 0 ? EPOLL_CTL_ADD : EPOLL_CTL_MOD;
-        if (link->fd < 0 || wanted == link->registered)
-            continue;
-        if (wanted == 0)
-            how = EPOLL_CTL_DEL;
-        if (epoll_ctl(io->loop_fd, how, link->fd, &event) == 0)
-            link->registered = wanted;
+        if (link->fd >= 0)
+            link->registered =
+                redlock__loop_change(io->loop_fd, link->fd, link->registered, interest(link));
     }
-#else
-    (void)io;
-#endif
 }
 
 void redlock__io_flush(struct redlock__io *io)
@@ -326,7 +408,7 @@ static bool is_unsettled(const struct redlock__io *io, uint32_t i)
     if (link->state == LINK_OPEN)
         return link->blocked || redlock__node_phase(redlock__engine_node(io->engine, i)) !=
                                     REDLOCK__NODE_PHASE_READY;
-    return link->state == LINK_CONNECTING;
+    return link->state == LINK_CONNECTING || link->state == LINK_SECURING;
 }
 
 void redlock__io_watch(struct redlock__io *io, enum redlock__party party, enum redlock__scope scope,
@@ -347,7 +429,7 @@ void redlock__io_watch(struct redlock__io *io, enum redlock__party party, enum r
         uint32_t events = interest(link);
         int fd = events == 0 ? -1 : link->fd;
         if (scope == REDLOCK__WATCH_UNSETTLED && !is_unsettled(io, i))
-            events = CLOSED_BY_PEER;
+            events = REDLOCK__POLL_CLOSED;
         watch->fds[1 + i] = (struct pollfd){.fd = fd, .events = (short)events};
         watch->generation[i] = link->generation;
     }
@@ -356,33 +438,7 @@ void redlock__io_watch(struct redlock__io *io, enum redlock__party party, enum r
 
 void redlock__io_poll(struct redlock__io *io, enum redlock__party party)
 {
-    struct watch *watch = &io->watches[party];
-    struct timespec pause = {.tv_nsec = POLL_FAILED_MS * REDLOCK__MS};
-    int rc;
-#if defined(__linux__)
-    struct timespec timeout = {.tv_sec = (time_t)(watch->timeout_ns / 1000000000),
-                               .tv_nsec = (long)(watch->timeout_ns % 1000000000)};
-    rc = ppoll(watch->fds, 1 + io->n, watch->timeout_ns < 0 ? NULL : &timeout, NULL);
-#else
-    int64_t ms = (watch->timeout_ns + REDLOCK__MS - 1) / REDLOCK__MS;
-    rc = poll(watch->fds, 1 + io->n, watch->timeout_ns < 0 ? -1 : (int)ms);
-#endif
-    if (rc < 0 && errno != EINTR)
-        (void)nanosleep(&pause, NULL);
-}
-
-static void receive(struct redlock__io *io, uint32_t i)
-{
-    ssize_t n = recv(io->links[i].fd, io->buffer, sizeof io->buffer, 0);
-
-    if (n > 0) {
-        int64_t now_ns = redlock__clock_ns();
-        redlock__engine_receive(io->engine, i, io->buffer, (size_t)n, now_ns);
-    } else if (n == 0) {
-        break_link(io, i, "", "closed by the primary", 0);
-    } else if (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR) {
-        break_link(io, i, "receive: ", NULL, errno);
-    }
+    redlock__poll(io->watches[party].fds, 1 + io->n, io->watches[party].timeout_ns);
 }
 
 void redlock__io_read(struct redlock__io *io, enum redlock__party party)
@@ -405,7 +461,7 @@ void redlock__io_read(struct redlock__io *io, enum redlock__party party)
             link->blocked = false;
         if (link->state == LINK_CONNECTING)
             finish_connect(io, i);
-        else if (link->state == LINK_OPEN && (ready & ~POLLOUT) != 0)
+        else if ((ready & ~POLLOUT) != 0)
             receive(io, i);
     }
     redlock__engine_handle_deadline(io->engine, redlock__clock_ns());
@@ -454,20 +510,6 @@ int redlock__io_loop_fd(const struct redlock__io *io)
 
 /* ---- life --------------------------------------------------------------- */
 
-static bool open_loop(struct redlock__io *io)
-{
-#if defined(__linux__)
-    struct epoll_event event = {.events = EPOLLIN};
-    io->loop_fd = epoll_create1(EPOLL_CLOEXEC);
-    return io->loop_fd >= 0 &&
-           epoll_ctl(io->loop_fd, EPOLL_CTL_ADD, io->watches[REDLOCK__BACKGROUND].signal.fds[0],
-                     &event) == 0;
-#else
-    (void)io;
-    return true; /* redlock_fd() says that it is not there */
-#endif
-}
-
 static int open_links(struct redlock__io *io, const struct redlock__settings *settings, char *text,
                       size_t text_size)
 {
@@ -504,9 +546,13 @@ int redlock__io_new(const struct redlock__settings *settings, struct redlock__en
     for (int i = 0; i < REDLOCK__PARTIES; i++)
         made->watches[i].signal = (struct redlock__signal){.fds = {-1, -1}};
     rc = open_links(made, settings, text, text_size);
-    if (rc == 0 && (!redlock__signal_open(&made->watches[REDLOCK__DRIVER].signal) ||
-                    !redlock__signal_open(&made->watches[REDLOCK__BACKGROUND].signal) ||
-                    (settings->external_loop && !open_loop(made))))
+    if (rc == 0 && settings->tls.wanted)
+        rc = redlock__tls_new(&settings->tls, &made->tls, text, text_size);
+    if (rc == 0 &&
+        (!redlock__signal_open(&made->watches[REDLOCK__DRIVER].signal) ||
+         !redlock__signal_open(&made->watches[REDLOCK__BACKGROUND].signal) ||
+         (settings->external_loop &&
+          !redlock__loop_open(&made->loop_fd, made->watches[REDLOCK__BACKGROUND].signal.fds[0]))))
         rc = REDLOCK_ERR_SYSTEM;
     if (rc != 0)
         redlock__io_free(made, true);
@@ -521,9 +567,11 @@ static void shut_links(struct redlock__io *io)
     for (uint32_t i = 0; i < io->n; i++) {
         struct redlock__node *node = redlock__engine_node(io->engine, i);
         int64_t now_ns = redlock__clock_ns();
+        enum redlock__node_task task;
         redlock__engine_node_failed(io->engine, i, "the client is closed", now_ns);
-        if (redlock__node_take_task(node, now_ns) == REDLOCK__TASK_ABORT)
-            close_link(io, &io->links[i], true);
+        task = redlock__node_take_task(node, now_ns);
+        if (task == REDLOCK__TASK_CLOSE || task == REDLOCK__TASK_ABORT)
+            close_link(io, &io->links[i], task == REDLOCK__TASK_ABORT);
     }
 }
 
@@ -537,9 +585,13 @@ void redlock__io_free(struct redlock__io *io, bool here)
         struct link *link = &io->links[i];
         if (link->fd >= 0)
             (void)close(link->fd);
-        if (here)
-            redlock__lookup_free(link->lookup);
+        if (!here)
+            continue;
+        redlock__lookup_free(link->lookup);
+        redlock__tls_close(link->tls);
     }
+    if (here)
+        redlock__tls_free(io->tls);
     for (int i = 0; i < REDLOCK__PARTIES; i++)
         redlock__signal_close(&io->watches[i].signal);
     if (io->loop_fd >= 0)

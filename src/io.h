@@ -1,7 +1,8 @@
 /*
  * The border to the operating system: clock, entropy, process, descriptors, sockets, poll.
- * With resolver.c the only code that makes system calls. It decides nothing: it does the nodes'
- * tasks, moves bytes, and tells the engine what happened and when.
+ * With resolver.c and system.c the only code that makes system calls. It decides nothing: it does
+ * the nodes' tasks, moves bytes (through tls.c where an endpoint wants that), and tells the engine
+ * what happened and when.
  *
  * One turn of whoever sits in poll, with the client's mutex held but for the middle:
  *
@@ -45,7 +46,8 @@ enum redlock__scope {
 
 struct redlock__io;
 
-/* settings and engine outlive it. 0; ERR_URI with the reason in text; MEMORY; SYSTEM. */
+/* settings and engine outlive it. 0; ERR_URI or ARGUMENT (TLS's files) with the reason in text;
+ * MEMORY; SYSTEM. */
 int redlock__io_new(const struct redlock__settings *settings, struct redlock__engine *engine,
                     struct redlock__io **io, char *text, size_t text_size);
 /* Closes everything. here: false in a forked child, where only descriptors are closed, since

@@ -58,10 +58,14 @@ static void take_replication(struct redlock__member *member)
         member->replicas_seen = true;
 }
 
-/* The keys beside it are gone as well, then. */
-static bool lost_marker(struct redlock__member *member, bool had_marker, int64_t now_ns)
+/* The marker is gone, or another one that doesn't name this run: the keys beside it are gone or
+ * exchanged as well. */
+static bool lost_marker(struct redlock__member *member, const char *before, int64_t now_ns)
 {
-    if (!had_marker || !member->facts.given[REDLOCK__FACT_MARKER] || member->facts.marked)
+    const struct redlock__facts *facts = &member->facts;
+
+    if (!facts->given[REDLOCK__FACT_MARKER] || strcmp(before, facts->marker_text) == 0 ||
+        names_this_run(member))
         return false;
     member->succeeded = true; /* being up for long says nothing */
     member->waived = false;
@@ -74,8 +78,9 @@ bool redlock__member_greeted(struct redlock__member *member, const struct redloc
 {
     bool another = strcmp(member->facts.run_id, facts->run_id) != 0;
     bool again = member->greeted;
-    bool had_marker = member->facts.marked;
+    char before[REDLOCK__MARKER_LEN];
 
+    memcpy(before, member->facts.marker_text, sizeof before);
     member->facts = *facts;
     member->greeted = true;
     member->seen_owed = false;
@@ -92,7 +97,7 @@ bool redlock__member_greeted(struct redlock__member *member, const struct redloc
         begin_anew(member, now_ns);
         return again && !member->waived;
     }
-    return lost_marker(member, had_marker, now_ns);
+    return lost_marker(member, before, now_ns);
 }
 
 /* The primary's own key for this run: gone or another one means that it was flushed. */
@@ -101,25 +106,32 @@ static bool take_seen(struct redlock__member *member, int64_t now_ns)
     const struct redlock__facts *facts = &member->facts;
     int64_t age_ns = redlock__max(facts->seen_age_us, 0);
 
+    bool flushed = member->seen[0] != '\0' && strcmp(member->seen, facts->seen) != 0;
+    int64_t since_ns;
+
     member->seen_owed = false;
     if (!facts->given[REDLOCK__FACT_SEEN])
         return false;
-    if (member->seen[0] != '\0' && strcmp(member->seen, facts->seen) != 0)
+    if (flushed)
         begin_anew(member, now_ns);
-    memcpy(member->seen, facts->seen, sizeof member->seen);
     age_ns = age_ns > INT64_MAX / 1000 ? INT64_MAX : age_ns * 1000;
-    member->seen_since_ns = redlock__add(facts->seen_asked_ns, -age_ns);
+    since_ns = redlock__add(facts->seen_asked_ns, -age_ns);
+    if (member->seen[0] == '\0') /* what was before the key is not vouched for */
+        member->watched_ns = redlock__max(member->watched_ns, since_ns);
+    memcpy(member->seen, facts->seen, sizeof member->seen);
+    member->seen_since_ns = since_ns;
     member->proven_ns = facts->seen_asked_ns;
-    return false;
+    return flushed;
 }
 
 bool redlock__member_told(struct redlock__member *member, enum redlock__command command,
                           const struct redlock__facts *facts, int64_t now_ns)
 {
-    bool had_marker = member->facts.marked;
+    char before[REDLOCK__MARKER_LEN];
 
     if (strcmp(member->facts.run_id, facts->run_id) != 0)
         return false; /* said before its greeting was taken in */
+    memcpy(before, member->facts.marker_text, sizeof before);
     member->facts = *facts;
     switch (redlock__fact_of(command)) {
     case REDLOCK__FACT_MARKER:
@@ -138,7 +150,7 @@ bool redlock__member_told(struct redlock__member *member, enum redlock__command 
     case REDLOCK__FACTS:
         break;
     }
-    return lost_marker(member, had_marker, now_ns);
+    return lost_marker(member, before, now_ns);
 }
 
 void redlock__member_bar(struct redlock__member *member, int64_t now_ns)
@@ -154,7 +166,7 @@ void redlock__member_unbar(struct redlock__member *member)
 /* ---- standing ----------------------------------------------------------- */
 
 __attribute__((format(printf, 4, 5))) static struct redlock__standing
-stand(enum redlock__standing_kind kind, bool counts, int64_t counts_at_ns, const char *format, ...)
+stand(redlock_standing kind, bool counts, int64_t counts_at_ns, const char *format, ...)
 {
     struct redlock__standing standing = {
         .kind = kind, .counts = counts, .counts_at_ns = counts_at_ns};
@@ -174,8 +186,10 @@ static int64_t seconds(int64_t ns)
 
 static int64_t started_ns(const struct redlock__member *member)
 {
-    return redlock__add(member->facts.uptime_read_ns,
-                        -redlock__ms_to_ns(redlock__add(member->facts.uptime_s, 0) * 1000));
+    int64_t second_ns = 1000 * REDLOCK__MS;
+    int64_t uptime_s = redlock__min(member->facts.uptime_s, INT64_MAX / second_ns);
+
+    return redlock__add(member->facts.uptime_read_ns, -uptime_s * second_ns);
 }
 
 /* When it will count in a fleet with markers, if its evidence doesn't break. The primary's own key
@@ -196,17 +210,19 @@ static struct redlock__standing stand_marked(const struct redlock__member *membe
 {
     int64_t end_ns = probation_end(member, fleet);
     if (names_this_run(member))
-        return stand(REDLOCK__COUNTS, true, now_ns, "marked: it has not restarted since");
+        return stand(REDLOCK_STANDING_COUNTS, true, now_ns, "marked: it has not restarted since");
     if (member->waived)
-        return stand(REDLOCK__COUNTS, true, now_ns, "restarted, and is durable: it kept its data");
+        return stand(REDLOCK_STANDING_COUNTS, true, now_ns,
+                     "restarted, and is durable: it kept its data");
     if (member->proven_ns >= end_ns)
-        return stand(REDLOCK__COUNTS, true, now_ns, "restarted longer ago than any lease lasts");
+        return stand(REDLOCK_STANDING_COUNTS, true, now_ns,
+                     "restarted longer ago than any lease lasts");
     end_ns = redlock__max(end_ns, redlock__add(now_ns, 1));
     if (!member->facts.marked)
-        return stand(REDLOCK__GUARD, false, end_ns,
+        return stand(REDLOCK_STANDING_GUARD, false, end_ns,
                      "has no marker: it is new, or lost its data; counts in %" PRId64 " s",
                      seconds(end_ns - now_ns));
-    return stand(REDLOCK__GUARD, false, end_ns,
+    return stand(REDLOCK_STANDING_GUARD, false, end_ns,
                  "restarted %" PRId64 " s ago and may have forgotten a lease: counts in %" PRId64
                  " s",
                  seconds(now_ns - started_ns(member)), seconds(end_ns - now_ns));
@@ -221,14 +237,16 @@ static struct redlock__standing stand_unmarked(const struct redlock__member *mem
     bool by_uptime = fleet->all_seen && !member->succeeded;
 
     if (member->proven_ns >= end_ns)
-        return stand(REDLOCK__COUNTS, true, now_ns, "watched for longer than any lease lasts");
+        return stand(REDLOCK_STANDING_COUNTS, true, now_ns,
+                     "watched for longer than any lease lasts");
     if (by_uptime && now_ns >= uptime_end_ns)
-        return stand(REDLOCK__UNCONFIRMED, true, now_ns,
+        return stand(REDLOCK_STANDING_UNCONFIRMED, true, now_ns,
                      "unconfirmed: up for long enough, as it says itself; see 'redlock init'");
-    end_ns = redlock__max(end_ns, redlock__add(now_ns, 1));
-    if (by_uptime)
-        end_ns = redlock__min(end_ns, uptime_end_ns);
-    return stand(REDLOCK__GUARD, false, end_ns,
+    if (end_ns <= now_ns) /* as soon as that is confirmed */
+        end_ns = redlock__add(now_ns, 1);
+    if (by_uptime && (end_ns == now_ns + 1 || uptime_end_ns < end_ns))
+        end_ns = uptime_end_ns;
+    return stand(REDLOCK_STANDING_GUARD, false, end_ns,
                  "started %" PRId64 " s ago, counts in %" PRId64
                  " s; if no lease can be out: redlock init --no-leases-out",
                  seconds(now_ns - started_ns(member)), seconds(end_ns - now_ns));
@@ -241,7 +259,7 @@ static struct redlock__standing stand_refused(const struct redlock__member *memb
 {
     bool counts = fleet->guard_ns == 0;
 
-    return stand(counts ? REDLOCK__COUNTS : REDLOCK__UNREADABLE, counts,
+    return stand(counts ? REDLOCK_STANDING_COUNTS : REDLOCK_STANDING_UNREADABLE, counts,
                  counts ? now_ns : REDLOCK__NEVER, "grant %s: without it %s (%.40s)", right,
                  counts ? "nobody checks who this is" : "its vote can't count",
                  member->facts.refusal[fact]);
@@ -254,7 +272,7 @@ static struct redlock__standing stand_stepped(const struct redlock__member *memb
     int64_t end_ns = redlock__add(member->barred_since_ns, fleet->guard_ns);
     int64_t middle_ms = (clock->step_least_ns / 2 + clock->step_most_ns / 2) / REDLOCK__MS;
 
-    return stand(REDLOCK__STEPPED, false, end_ns,
+    return stand(REDLOCK_STANDING_STEPPED, false, end_ns,
                  "its clock was stepped by %+" PRId64 " ms %" PRId64 " s ago, counts in %" PRId64
                  " s",
                  middle_ms, seconds(now_ns - member->barred_since_ns), seconds(end_ns - now_ns));
@@ -267,18 +285,18 @@ static bool stand_apart(const struct redlock__member *member, const struct redlo
     const struct redlock__facts *facts = &member->facts;
 
     if (!member->greeted)
-        *standing = stand(REDLOCK__UNKNOWN, false, REDLOCK__NEVER, "not connected yet");
+        *standing = stand(REDLOCK_STANDING_UNKNOWN, false, REDLOCK__NEVER, "not connected yet");
     else if (facts->replica)
-        *standing = stand(REDLOCK__REPLICA, false, REDLOCK__NEVER,
+        *standing = stand(REDLOCK_STANDING_REPLICA, false, REDLOCK__NEVER,
                           "a replica of another server; list that one, and only primaries");
     else if (member->twin != NULL)
-        *standing = stand(REDLOCK__TWIN, false, REDLOCK__NEVER,
+        *standing = stand(REDLOCK_STANDING_TWIN, false, REDLOCK__NEVER,
                           "the same server as %.64s (run id %.12s...)", member->twin->address,
                           facts->run_id);
     else if (member->misfit[0] != '\0')
-        *standing = stand(REDLOCK__MISFIT, false, REDLOCK__NEVER, "%s", member->misfit);
+        *standing = stand(REDLOCK_STANDING_MISFIT, false, REDLOCK__NEVER, "%s", member->misfit);
     else if (member->parsed && member->marker.retired)
-        *standing = stand(REDLOCK__RETIRED, false, REDLOCK__NEVER,
+        *standing = stand(REDLOCK_STANDING_RETIRED, false, REDLOCK__NEVER,
                           "retired by 'redlock init': another primary has its place");
     else if (!facts->given[REDLOCK__FACT_SERVER])
         *standing = stand_refused(member, fleet, REDLOCK__FACT_SERVER, "+info", now_ns);
@@ -300,7 +318,7 @@ struct redlock__standing redlock__member_standing(const struct redlock__member *
     if (stand_apart(member, fleet, now_ns, &standing))
         return standing;
     if (fleet->guard_ns == 0)
-        return stand(REDLOCK__COUNTS, true, now_ns, "the restart guard is off");
+        return stand(REDLOCK_STANDING_COUNTS, true, now_ns, "the restart guard is off");
     if (member->barred_since_ns != REDLOCK__NEVER &&
         now_ns < redlock__add(member->barred_since_ns, fleet->guard_ns))
         return stand_stepped(member, fleet, now_ns);
@@ -316,18 +334,21 @@ bool redlock__member_on_probation(const struct redlock__member *member,
     if (fleet->guard_ns == 0 || member->waived || names_this_run(member) ||
         stand_apart(member, fleet, now_ns, &standing))
         return false;
-    return fleet->marked || redlock__member_standing(member, fleet, now_ns).kind == REDLOCK__GUARD;
+    return fleet->marked ||
+           redlock__member_standing(member, fleet, now_ns).kind == REDLOCK_STANDING_GUARD;
 }
 
 bool redlock__member_wants_mark(const struct redlock__member *member,
                                 const struct redlock__fleet *fleet, int64_t now_ns,
                                 struct redlock__marker *marker)
 {
-    struct redlock__standing standing = redlock__member_standing(member, fleet, now_ns);
+    struct redlock__fleet all = *fleet;
     bool demote = member->parsed && member->marker.durable && member->replicas_seen;
 
-    if (!fleet->marked || !standing.counts || fleet->guard_ns == 0 || member->facts.mark_refused ||
-        (names_this_run(member) && !demote))
+    /* The marker is evidence for everybody, also for those who ask for more than this client. */
+    all.guard_ns = redlock__max(fleet->guard_ns, fleet->full_guard_ns);
+    if (!fleet->marked || !redlock__member_standing(member, &all, now_ns).counts ||
+        member->facts.mark_refused || (names_this_run(member) && !demote))
         return false;
     *marker = fleet->marker;
     marker->member = member->parsed ? member->marker.member : member->number;

@@ -36,23 +36,11 @@ struct redlock__fleet {
     bool all_seen; /* every member is connected: if none is marked, the fleet isn't */
     uint32_t quorum;
     int64_t max_ttl_ms, guard_ns;
-};
-
-enum redlock__standing_kind {
-    REDLOCK__UNKNOWN, /* not greeted yet */
-    REDLOCK__COUNTS,
-    REDLOCK__UNCONFIRMED, /* counts, by its uptime alone */
-    REDLOCK__GUARD,
-    REDLOCK__STEPPED, /* its clock was: keys set before died early */
-    REDLOCK__RETIRED,
-    REDLOCK__UNREADABLE, /* refuses to say what is needed to know */
-    REDLOCK__REPLICA,
-    REDLOCK__TWIN,  /* the same server as an earlier member */
-    REDLOCK__MISFIT /* its marker and ours don't go together */
+    int64_t full_guard_ns; /* what everybody may rely on, whatever this client asked for */
 };
 
 struct redlock__standing {
-    enum redlock__standing_kind kind;
+    redlock_standing kind;
     bool counts;
     int64_t counts_at_ns; /* NEVER: not by waiting */
     char text[REDLOCK_TEXT_LEN];

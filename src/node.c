@@ -70,6 +70,7 @@ struct redlock__node {
     int64_t received_ns; /* when the last byte came */
 
     int64_t connecting_since_ns; /* of the present or last connect */
+    bool securing;               /* in it: only the handshake of TLS is missing */
     int64_t ready_since_ns;
     int64_t retry_ns; /* when DOWN */
     int64_t pause_ms; /* before the connect after the next failure; 0: at once */
@@ -150,6 +151,7 @@ static void enter(struct redlock__node *node, enum redlock__node_phase next, int
         break;
     case REDLOCK__NODE_PHASE_CONNECTING:
         node->connecting_since_ns = now_ns;
+        node->securing = false;
         break;
     case REDLOCK__NODE_PHASE_GREETING:
         node->sent = 0;
@@ -304,8 +306,8 @@ static redisReply *next_reply(struct redlock__node *node, int64_t now_ns)
         return NULL;
     char first = reader->buf[reader->pos]; /* of a reply, if ridx is -1 */
     if (reader->ridx < 0 && memchr("+-:$*", first, 5) == NULL) {
-        fail(node, now_ns, "protocol error: a reply starts with byte 0x%02x",
-             (unsigned)(unsigned char)first);
+        fail(node, now_ns, "protocol error: a reply starts with byte 0x%02x%s",
+             (unsigned)(unsigned char)first, first == 0x15 ? ", as one of a TLS port does" : "");
         return NULL;
     }
     if (redisReaderGetReply(reader, &reply) != REDIS_OK) {
@@ -518,9 +520,10 @@ void redlock__node_handle_deadline(struct redlock__node *node, int64_t now_ns)
              node->config.silence_limit_ns / REDLOCK__MS);
     if ((greeting || node->phase == REDLOCK__NODE_PHASE_CONNECTING) &&
         now_ns >= connect_deadline(node))
-        fail(node, now_ns, "%s within %" PRId64 " ms",
+        fail(node, now_ns, "%s within %" PRId64 " ms%s",
              greeting ? "no answer to the greeting" : "no connection",
-             node->config.connect_timeout_ns / REDLOCK__MS);
+             node->config.connect_timeout_ns / REDLOCK__MS,
+             node->securing && !greeting ? ": TLS has no answer, is it a TLS port?" : "");
 }
 
 /* ---- for the driver ----------------------------------------------------- */
@@ -539,6 +542,11 @@ enum redlock__node_task redlock__node_take_task(struct redlock__node *node, int6
         return task;
     enter(node, REDLOCK__NODE_PHASE_CONNECTING, now_ns);
     return REDLOCK__TASK_CONNECT;
+}
+
+void redlock__node_securing(struct redlock__node *node)
+{
+    node->securing = node->phase == REDLOCK__NODE_PHASE_CONNECTING;
 }
 
 void redlock__node_connected(struct redlock__node *node, int64_t now_ns)

@@ -130,6 +130,8 @@ void redlock__node_handle_deadline(struct redlock__node *node, int64_t now_ns);
 enum redlock__node_task redlock__node_take_task(struct redlock__node *node, int64_t now_ns);
 bool redlock__node_has_task(const struct redlock__node *node, int64_t now_ns);
 
+/* While CONNECTING: the peer took the connection, and TLS's handshake has begun. */
+void redlock__node_securing(struct redlock__node *node);
 void redlock__node_connected(struct redlock__node *node, int64_t now_ns);
 
 /* Failure of whatever was going on: name, connect, send, recv, end of file; nothing when

@@ -189,6 +189,17 @@ static int check_nodes(struct redlock__settings *settings, const redlock_options
     return rc;
 }
 
+/* If any node wants it. */
+static int fill_tls(struct redlock__settings *settings, const redlock_options *o, char *text,
+                    size_t size)
+{
+    bool wanted = false;
+
+    for (uint32_t i = 0; i < settings->n; i++)
+        wanted = wanted || settings->endpoints[i].tls;
+    return redlock__tls_settings_fill(o, wanted, &settings->tls, text, size);
+}
+
 static int fill_settings(struct redlock__settings *settings, const redlock_options *o)
 {
     const char *prefix = o->prefix == NULL ? "" : o->prefix;
@@ -239,6 +250,8 @@ int redlock__settings_new(const redlock_options *options, struct redlock__settin
     if (rc == 0)
         rc = check_nodes(made, &full, text, text_size);
     if (rc == 0)
+        rc = fill_tls(made, &full, text, text_size);
+    if (rc == 0)
         rc = fill_settings(made, &full);
     if (rc == REDLOCK_ERR_MEMORY)
         say(text, text_size, "out of memory");
@@ -257,6 +270,7 @@ void redlock__settings_free(struct redlock__settings *settings)
         redlock__endpoint_clear(&settings->endpoints[i]);
     free(settings->prefix);
     free(settings->client_name);
+    redlock__tls_settings_clear(&settings->tls);
     free(settings);
 }
 

@@ -15,6 +15,7 @@
 
 #include "endpoint.h"
 #include "redlock.h"
+#include "tls_options.h"
 
 enum {
     REDLOCK__MAX_NAME_LEN = 64,       /* of client_name */
@@ -34,6 +35,7 @@ struct redlock__settings {
     redlock_log_fn *log;
     void *log_context;
     bool external_loop;
+    struct redlock__tls_settings tls;
     uint32_t fingerprint; /* of the list of endpoints, in their order */
     struct redlock__endpoint endpoints[REDLOCK_MAX_NODES];
 };

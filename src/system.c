@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -13,6 +14,8 @@
 #include <unistd.h>
 #if defined(__APPLE__)
 #include <sys/random.h>
+#elif defined(__linux__)
+#include <sys/epoll.h>
 #endif
 
 #if defined(CLOCK_BOOTTIME)
@@ -22,14 +25,23 @@
 #endif
 
 enum {
-    BLOCK = 256
-}; /* what getentropy() gives at once */
+    BLOCK = 256,        /* what getentropy() gives at once */
+    POLL_FAILED_MS = 10 /* don't spin */
+};
 
 int64_t redlock__clock_ns(void)
 {
     struct timespec now;
 
     (void)clock_gettime(LEASE_CLOCK, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+int64_t redlock__wall_ns(void)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_REALTIME, &now);
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
@@ -156,6 +168,53 @@ void redlock__signal_lower(struct redlock__signal *signal)
     }
 }
 
+/* ---- waiting for descriptors -------------------------------------------- */
+
+void redlock__poll(struct pollfd *fds, unsigned count, int64_t timeout_ns)
+{
+    struct timespec pause = {.tv_nsec = POLL_FAILED_MS * 1000000L};
+    int rc;
+#if defined(__linux__)
+    struct timespec timeout = {.tv_sec = (time_t)(timeout_ns / 1000000000),
+                               .tv_nsec = (long)(timeout_ns % 1000000000)};
+    rc = ppoll(fds, count, timeout_ns < 0 ? NULL : &timeout, NULL);
+#else
+    rc = poll(fds, count, timeout_ns < 0 ? -1 : (int)((timeout_ns + 999999) / 1000000));
+#endif
+    if (rc < 0 && errno != EINTR)
+        (void)nanosleep(&pause, NULL);
+}
+
+bool redlock__loop_open(int *loop_fd, int first)
+{
+#if defined(__linux__)
+    *loop_fd = epoll_create1(EPOLL_CLOEXEC);
+    return *loop_fd >= 0 && redlock__loop_change(*loop_fd, first, 0, POLLIN) == POLLIN;
+#else
+    (void)first;
+    *loop_fd = -1;
+    return true;
+#endif
+}
+
+uint32_t redlock__loop_change(int loop_fd, int fd, uint32_t before, uint32_t wanted)
+{
+#if defined(__linux__)
+    struct epoll_event event = {.events = (wanted & POLLIN ? EPOLLIN : 0u) |
+                                          (wanted & POLLOUT ? EPOLLOUT : 0u)};
+    int how = before == 0 ? EPOLL_CTL_ADD : EPOLL_CTL_MOD;
+
+    if (wanted == 0)
+        how = EPOLL_CTL_DEL;
+    return wanted == before || epoll_ctl(loop_fd, how, fd, &event) == 0 ? wanted : before;
+#else
+    (void)loop_fd;
+    (void)fd;
+    (void)before;
+    return wanted;
+#endif
+}
+
 /* ---- threads, descriptors, errors --------------------------------------- */
 
 int redlock__start_thread(pthread_t *thread, bool detached, void *(*run)(void *), void *argument)
@@ -181,7 +240,7 @@ bool redlock__set_up_descriptor(int fd)
            fcntl(fd, F_SETFD, FD_CLOEXEC) == 0;
 }
 
-const char *redlock__errno_text(int number)
+const char *redlock__errno_text(int number, char room[REDLOCK__ERRNO_LEN])
 {
     static const struct {
         int number;
@@ -207,5 +266,6 @@ const char *redlock__errno_text(int number)
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
         if (texts[i].number == number)
             return texts[i].text;
-    return NULL;
+    (void)snprintf(room, REDLOCK__ERRNO_LEN, "error %d", number);
+    return room;
 }

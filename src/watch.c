@@ -194,9 +194,10 @@ static void take_sample(struct redlock__engine *engine, uint32_t i, int64_t now_
 
 /* ---- standings ---------------------------------------------------------- */
 
-static bool in_force(enum redlock__standing_kind kind)
+static bool in_force(redlock_standing kind)
 {
-    return kind == REDLOCK__REPLICA || kind == REDLOCK__TWIN || kind == REDLOCK__MISFIT;
+    return kind == REDLOCK_STANDING_REPLICA || kind == REDLOCK_STANDING_TWIN ||
+           kind == REDLOCK_STANDING_MISFIT;
 }
 
 static void note_standing(struct redlock__engine *engine, uint32_t i,
@@ -208,22 +209,22 @@ static void note_standing(struct redlock__engine *engine, uint32_t i,
     *was = *is;
     if (changed && ready)
         redlock__engine_say(engine,
-                            is->kind == REDLOCK__COUNTS ? REDLOCK_LOG_INFO
-                            : in_force(is->kind)        ? REDLOCK_LOG_ERROR
-                                                        : REDLOCK_LOG_WARNING,
+                            is->kind == REDLOCK_STANDING_COUNTS ? REDLOCK_LOG_INFO
+                            : in_force(is->kind)                ? REDLOCK_LOG_ERROR
+                                                                : REDLOCK_LOG_WARNING,
                             engine->members[i].address, is->text);
 }
 
-/* A standing that changes by time alone. Probation ends with an answer: there will be one a second,
- * and time alone may only bring nearer what that finds. */
+/* A standing that changes by time alone; or with an answer that is due, and there is one a second.
+ */
 static void note_time(struct redlock__engine *engine, const struct redlock__standing *standing,
                       int64_t now_ns)
 {
     int64_t then_ns = standing->counts_at_ns;
 
-    if (standing->kind == REDLOCK__GUARD)
-        then_ns = redlock__max(then_ns, redlock__add(now_ns, PERIOD_MS * REDLOCK__MS));
-    if ((standing->kind == REDLOCK__STEPPED || standing->kind == REDLOCK__GUARD) &&
+    if (standing->kind == REDLOCK_STANDING_GUARD && then_ns <= redlock__add(now_ns, 1))
+        then_ns = redlock__add(now_ns, PERIOD_MS * REDLOCK__MS);
+    if ((standing->kind == REDLOCK_STANDING_STEPPED || standing->kind == REDLOCK_STANDING_GUARD) &&
         then_ns > now_ns)
         engine->standing_ns = redlock__min(engine->standing_ns, then_ns);
 }
@@ -252,9 +253,12 @@ static void remark(struct redlock__engine *engine, uint32_t i, int64_t now_ns)
     struct redlock__member *member = &engine->members[i];
     struct redlock__marker marker;
 
-    if ((engine->marks_owed & bit_of(i)) == 0 &&
-        redlock__member_wants_mark(member, &engine->fleet, now_ns, &marker))
-        (void)redlock__watch_mark(engine, i, &marker, member->waived ? "" : member->seen, now_ns);
+    if ((engine->marks_owed & bit_of(i)) != 0 || now_ns < engine->mark_ns[i] ||
+        !redlock__member_wants_mark(member, &engine->fleet, now_ns, &marker))
+        return;
+    /* If it comes back unchanged, there is something new to read first. */
+    engine->mark_ns[i] = redlock__add(now_ns, PERIOD_MS * REDLOCK__MS);
+    (void)redlock__watch_mark(engine, i, &marker, member->waived ? "" : member->seen, now_ns);
 }
 
 void redlock__watch_settle(struct redlock__engine *engine, int64_t now_ns)
@@ -300,6 +304,7 @@ void redlock__watch_greeted(struct redlock__engine *engine, uint32_t i, int64_t 
     engine->probes[i] = 0;
     engine->times_owed &= ~bit_of(i);
     engine->marks_owed &= ~bit_of(i);
+    engine->mark_ns[i] = INT64_MIN;
     if (redlock__member_greeted(member, facts, now_ns))
         forget(engine, i, now_ns);
     engine->sampled_ns = now_ns;
@@ -382,6 +387,14 @@ void redlock__watch_handle_deadline(struct redlock__engine *engine, int64_t now_
 
 /* ---- for people --------------------------------------------------------- */
 
+void redlock__engine_fleet(const struct redlock__engine *engine, redlock_fleet *fleet)
+{
+    fleet->marked = engine->fleet.marked;
+    fleet->quorum = engine->fleet.quorum;
+    fleet->max_ttl_ms = engine->fleet.max_ttl_ms;
+    fleet->guard_ms = engine->fleet.guard_ns / REDLOCK__MS;
+}
+
 static int64_t middle_us(int64_t least_ns, int64_t most_ns)
 {
     return (least_ns / 2 + most_ns / 2) / 1000;
@@ -412,6 +425,7 @@ void redlock__engine_health(const struct redlock__engine *engine, uint32_t i,
     const struct redlock__member *member = &engine->members[i];
     struct redlock__standing standing = redlock__member_standing(member, &engine->fleet, now_ns);
 
+    health->kind = standing.kind;
     health->counts = standing.counts;
     health->counts_in_ms = -1;
     if (standing.counts_at_ns != REDLOCK__NEVER)

@@ -45,6 +45,7 @@ else
     want pkg-config command -v pkg-config
     want "gcc libc6-dev" has_libc
     want libhiredis-dev pkg-config --exists "hiredis >= 0.14.1"
+    want libssl-dev pkg-config --exists "openssl >= 1.1.1"
     want redis-server command -v redis-server
     want redis-tools command -v redis-cli
 fi
@@ -54,6 +55,7 @@ if [ "$purpose" = test ]; then
     want binutils command -v readelf
     want check pkg-config --exists check
     want git command -v git
+    want openssl command -v openssl
     want valgrind command -v valgrind
     want clang command -v clang
     want clang-format command -v clang-format
@@ -65,11 +67,11 @@ missing=${missing# }
 
 if ! command -v apt-get >/dev/null; then
     if command -v dnf >/dev/null; then
-        echo "Type: sudo dnf install cmake ninja-build pkgconf-pkg-config gcc gcc-c++ hiredis-devel check-devel redis git valgrind clang clang-tools-extra cppcheck ShellCheck"
+        echo "Type: sudo dnf install cmake ninja-build pkgconf-pkg-config gcc gcc-c++ hiredis-devel openssl-devel openssl check-devel redis git valgrind clang clang-tools-extra cppcheck ShellCheck"
     elif command -v pacman >/dev/null; then
-        echo "Type: sudo pacman -S --needed cmake ninja pkgconf gcc hiredis check redis git valgrind clang cppcheck shellcheck"
+        echo "Type: sudo pacman -S --needed cmake ninja pkgconf gcc hiredis openssl check redis git valgrind clang cppcheck shellcheck"
     elif command -v apk >/dev/null; then
-        echo "Type: sudo apk add cmake ninja pkgconf gcc g++ musl-dev hiredis-dev check-dev redis git valgrind clang clang-extra-tools cppcheck shellcheck"
+        echo "Type: sudo apk add cmake ninja pkgconf gcc g++ musl-dev hiredis-dev openssl-dev openssl check-dev redis git valgrind clang clang-extra-tools cppcheck shellcheck"
     else
         echo "Install these with your package manager (Debian's names): $missing"
     fi >&2

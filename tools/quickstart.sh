@@ -83,9 +83,18 @@ if tools/primaries nodes >/dev/null 2>&1; then
 else
     at_end=stop
 fi
-show tools/primaries start --runtime "$runtime"
+show tools/primaries start --no-init --runtime "$runtime"
 REDLOCK_NODES=$(tools/primaries nodes)
 export REDLOCK_NODES
+
+if [ "$at_end" = stop ]; then
+    tell "They are new and nobody has a lock on them. Marked once, they count at once, until one loses its data:"
+    show "$redlock" init --no-leases-out
+elif ! "$redlock" show; then
+    echo "quickstart: too few of the primaries that were up before count now; see above, or begin anew:" >&2
+    echo "  tools/primaries stop; tools/quickstart.sh" >&2
+    exit 69
+fi
 
 tell "A lock for 30 seconds. Its token is the key to extend or release it:"
 acquire --ttl 30s demo

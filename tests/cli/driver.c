@@ -42,6 +42,14 @@ void driver_set_nodes(const char *const *uris, size_t count)
         setenv("REDLOCK_NODES", list, 1);
 }
 
+void driver_mark(void)
+{
+    static struct driver driver;
+    int status = RUN(&driver, "init", "--no-leases-out");
+
+    ck_assert_msg(status == 0, "init: %d\n%s", status, driver.err.bytes);
+}
+
 /* ---- time ----------------------------------------------------------------- */
 
 int64_t driver_now_ns(void)

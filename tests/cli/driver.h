@@ -37,6 +37,9 @@ void driver_use(const char *path);
 /* Which primaries it is to use: REDLOCK_NODES; NULL: none. */
 void driver_set_nodes(const char *const *uris, size_t count);
 
+/* Marks those primaries, which nobody has a lock on yet, so that they count at once. */
+void driver_mark(void);
+
 /* Starts "redlock words..."; a word NULL ends them. */
 void driver_start(struct driver *driver, const char *const *words);
 

@@ -29,6 +29,7 @@ static void set_up(void)
 {
     servers_start(N);
     driver_set_nodes(servers_uris(), N);
+    driver_mark();
     board = worker_board_new();
 }
 
@@ -200,7 +201,7 @@ END_TEST
 
 START_TEST(test_a_child_that_survives_its_parent_s_TERM_is_ended_too)
 {
-    START_FAMILY("3s", "-", "s", "sg");
+    START_FAMILY("6s", "-", "s", "sg");
     freeze_majority();
     expect_lost();
     ck_assert_int_eq(board->workers[0].signal, SIGTERM);

@@ -25,6 +25,7 @@ static void set_up(void)
 {
     servers_start(N);
     driver_set_nodes(servers_uris(), N);
+    driver_mark();
     board = worker_board_new();
 }
 

@@ -34,6 +34,7 @@ static void set_up(void)
 {
     servers_start(N);
     driver_set_nodes(servers_uris(), N);
+    driver_mark();
     board = worker_board_new();
     setenv("TERM", "dumb", 1);
     setenv("PS1", PROMPT, 1);

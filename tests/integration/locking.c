@@ -18,6 +18,7 @@ redlock_options options_for(const char *const *uris, size_t n)
     redlock_options_init(&options);
     options.nodes = uris;
     options.node_count = n;
+    options.restart_guard_ms = 0; /* new servers without markers are to count at once */
     return options;
 }
 

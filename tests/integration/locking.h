@@ -16,6 +16,7 @@ enum {
 
 extern redlock_node_result results[N];
 
+/* Without the restart guard: tests are about something else unless they say so. */
 redlock_options options_for(const char *const *uris, size_t n);
 redlock_client *new_client(const redlock_options *options);
 /* With a node timeout of its own; never gives up a silent link. */

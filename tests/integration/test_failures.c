@@ -242,16 +242,13 @@ END_TEST
 /* Frozen with SETs in its socket, given up, and thawed long after: it executes them all. */
 START_TEST(test_thawed_server_executes_what_was_queued)
 {
-    redlock_options options;
+    redlock_options options = options_for(servers_uris(), N);
     redlock_lock_options lock = lock_options(30000, 0);
-    redlock_client *client = NULL;
+    redlock_client *client;
 
-    redlock_options_init(&options);
-    options.nodes = servers_uris();
-    options.node_count = N;
     options.silence_limit_ms = 300;
     options.node_timeout_ms = 100;
-    ck_assert_int_eq(redlock_client_new(&options, &client, NULL, 0), 0);
+    client = new_client(&options);
     AWAIT(is_settled(client, N));
     servers_reset_counts();
     servers_freeze(0);
@@ -506,16 +503,17 @@ static void refuse_clients(int i)
 static const struct refusal {
     void (*make)(int i);
     const char *text;
-    bool at_connect; /* only new connections are refused */
+    bool at_connect;     /* only new connections are refused */
+    void (*undo)(int i); /* before the next client comes; NULL: that takes it too */
 } refusals[] = {
-    {refuse_misconf, "MISCONF", false},
-    {refuse_oom, "OOM command not allowed", false},
-    {refuse_readonly, "READONLY", false},
-    {refuse_noauth, "NOAUTH", true},
-    {refuse_noperm, "NOPERM", false},
-    {refuse_busy, "BUSY Redis is busy running a script", false},
-    {refuse_loading, "LOADING", false},
-    {refuse_clients, "max number of clients", true},
+    {refuse_misconf, "MISCONF", false, NULL},
+    {refuse_oom, "OOM command not allowed", false, NULL},
+    {refuse_readonly, "READONLY", false, servers_promote},
+    {refuse_noauth, "NOAUTH", true, NULL},
+    {refuse_noperm, "NOPERM", false, NULL},
+    {refuse_busy, "BUSY Redis is busy running a script", false, NULL},
+    {refuse_loading, "LOADING", false, NULL},
+    {refuse_clients, "max number of clients", true, NULL},
 };
 
 /* The first n nodes say why, and none of them has a vote. */
@@ -546,11 +544,14 @@ START_TEST(test_refusals_are_errors_of_their_node)
         redlock_client *client = NULL;
         redlock_lock *lock;
 
+        for (int i = 0; refusal->undo != NULL && i < bad; i++)
+            refusal->undo(i);
         if (!refusal->at_connect) {
             client = client_of(servers_uris(), N, 2000);
             AWAIT(is_settled(client, refusal->make == refuse_loading ? N - (size_t)bad : N));
         }
-        refusal->make(bad);
+        for (int i = refusal->undo != NULL ? 0 : bad; i <= bad; i++)
+            refusal->make(i);
         if (refusal->at_connect)
             client = client_of(servers_uris(), N, 500);
         if (bad == 2) {

@@ -44,6 +44,7 @@ static redlock_client *new_client_with(int external_loop, int64_t node_timeout_m
     options.node_count = N;
     options.external_loop = external_loop;
     options.node_timeout_ms = node_timeout_ms;
+    options.restart_guard_ms = 0; /* see options_for() */
     rc = redlock_client_new(&options, &client, text, sizeof text);
     ck_assert_msg(rc == 0, "%s: %s", redlock_strerror(rc), text);
     return client;

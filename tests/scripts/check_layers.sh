@@ -43,10 +43,13 @@ serve         validity engine_state
 native        validity engine_state
 watch         validity engine_state
 endpoint
-options       validity endpoint
+tls_options   endpoint
+tls           endpoint tls_options
+tls_none      tls
+options       validity endpoint tls_options
 system
 resolver      validity endpoint system
-io            validity command node engine options resolver system
+io            validity command node engine options resolver system tls
 client_state  engine io options
 drive         validity client_state
 cancel        client_state
@@ -60,6 +63,7 @@ pure='assert ctype errno inttypes limits stdalign stdarg stdbool stddef stdint s
 extra='
 command   hiredis/hiredis.h hiredis/read.h
 node      hiredis/hiredis.h hiredis/read.h
+tls       openssl/err.h openssl/ssl.h openssl/x509v3.h
 facts     hiredis/hiredis.h
 client_state pthread.h stdatomic.h
 '

@@ -14,6 +14,10 @@ root=${REDLOCK_SOURCE_DIR:-$(cd "$(dirname "$0")/../.." && pwd)}
 work=$(mktemp -d)
 dir=$work/state
 
+# The build under test, not whatever else is built; without one, none.
+REDLOCK_CLI=${REDLOCK_BUILD_DIR:-$root/build/dev}/tools/redlock
+export REDLOCK_CLI
+
 primaries() { "$root/tools/primaries" "$@" --dir "$dir" 2>"$work/stderr"; }
 finish() {
     local status=$?
@@ -45,9 +49,20 @@ ask() { # ask N COMMAND: one line of answer
     exec 3>&-
     printf '%s' "${answer%$'\r'}"
 }
-free() { # free PORT: five ports from it on are free
+lines() { # lines N COMMAND: an array of two values
+    local answer values=() i
+    exec 3<>"/dev/tcp/127.0.0.1/$((port + $1 - 1))"
+    printf '%s\r\n' "$2" >&3
+    for ((i = 0; i < 5; i++)); do # *2 $length value $length value
+        read -r -t 5 answer <&3
+        case $i in 2 | 4) values+=("${answer%$'\r'}") ;; esac
+    done
+    exec 3>&-
+    printf '%s' "${values[*]}"
+}
+free() { # free PORT: six ports from it on are free
     local i
-    for ((i = 0; i < 5; i++)); do
+    for ((i = 0; i < 6; i++)); do
         ! (exec 2>/dev/null 3<>"/dev/tcp/127.0.0.1/$(($1 + i))") || return 1
     done
 }
@@ -67,6 +82,14 @@ exits 69 primaries nodes
 
 say "start, and start again"
 primaries start --runtime process --port "$port"
+if [ -x "$REDLOCK_CLI" ]; then
+    said "marked, by $REDLOCK_CLI init"
+    marked=':1'
+else
+    said "init --no-leases-out"
+    marked=$(ask 1 'EXISTS redlock:fleet')
+fi
+for n in 1 2 3 4 5; do [ "$(ask $n 'EXISTS redlock:fleet')" = "$marked" ]; done
 primaries start --runtime process --port "$port"
 said "already up"
 [ "$(states)" = "up up up up up " ]
@@ -84,6 +107,26 @@ primaries revive 2
 [ "$(ask 2 'STRLEN here')" = ":5" ]
 primaries start
 [ "$(states)" = "up up up up up " ]
+
+say "one that lost its data is not marked by a later start"
+primaries kill 3
+rm -rf "$dir/n3/data"
+primaries start
+said "up again: n3"
+[ "$(ask 3 'EXISTS redlock:fleet')" = ":0" ]
+[ "$(ask 2 'EXISTS redlock:fleet')" = "$marked" ]
+
+say "they are durable"
+for setting in 'appendonly yes' 'appendfsync always' 'no-appendfsync-on-rewrite no'; do
+    [ "$(lines 1 "CONFIG GET ${setting% *}")" = "$setting" ]
+done
+
+say "new ones can be left unmarked"
+"$root/tools/primaries" start --no-init --count 1 --runtime process --port "$((port + 5))" \
+    --dir "$work/bare" 2>"$work/stderr"
+said "redlock init --no-leases-out"
+[ "$(ask 6 'EXISTS redlock:fleet')" = ":0" ]
+"$root/tools/primaries" stop --dir "$work/bare" 2>"$work/stderr"
 
 say "freeze and thaw"
 primaries freeze 4

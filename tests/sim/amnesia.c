@@ -13,7 +13,8 @@
 enum {
     LONG_LIVED = 2,
     CLIENTS = 4,
-    SPAN_MS = 5000
+    SPAN_MS = 5000,
+    HOLD_MS = 600 /* on average, in a fleet of short leases */
 };
 
 struct amnesia {
@@ -68,6 +69,12 @@ static void finish(struct amnesia *story, uint32_t client)
         sim_forget(story->sim, lock, false);
 }
 
+/* Now and then: long leases are held for longer. */
+static bool is_done(struct amnesia *story, int64_t pause_ms)
+{
+    return sim_between(&story->random, 0, HOLD_MS + story->config->max_ttl_ms) < pause_ms;
+}
+
 static void work(struct sim *sim, void *context)
 {
     struct amnesia *story = current;
@@ -79,7 +86,7 @@ static void work(struct sim *sim, void *context)
         sim_start_client(sim, client);
     if (lock == NULL)
         take(story, client);
-    else if (!lock->running && (!sim_held(sim, lock) || sim_chance(&story->random, 10)))
+    else if (!lock->running && (!sim_held(sim, lock) || is_done(story, pause_ms)))
         finish(story, client);
     sim_at(sim, pause_ms * SIM_MS, work, context);
 }
@@ -173,7 +180,7 @@ struct amnesia_result amnesia_run(uint64_t seed, const struct amnesia_config *co
     for (uint32_t c = 0; c < CLIENTS; c++)
         sim_at(story.sim, (20 + c) * SIM_MS, work, (void *)(uintptr_t)c);
     sim_at(story.sim, 100 * SIM_MS, forget, &story);
-    sim_run(story.sim, SPAN_MS * SIM_MS);
+    sim_run(story.sim, (SPAN_MS + config->max_ttl_ms) * SIM_MS);
     if (sim_violation(story.sim) != NULL)
         (void)snprintf(story.result.violation, sizeof(story.result.violation), "%s",
                        sim_violation(story.sim));

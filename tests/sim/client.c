@@ -139,9 +139,11 @@ static void pull_log(struct sim *sim, uint32_t client)
 {
     char line[REDLOCK__LOG_LEN];
     int level = 0;
-    while (redlock__engine_pull_log(sim->clients[client].engine, &level, line))
+    while (redlock__engine_pull_log(sim->clients[client].engine, &level, line)) {
+        sim->log_seen += sim->log_wanted != NULL && strstr(line, sim->log_wanted) != NULL;
         if (sim->trace)
             sim_tell(sim, "client %u log %d: %s", client, level, line);
+    }
 }
 
 static void arm_wake(struct sim *sim, uint32_t client)

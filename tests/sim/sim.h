@@ -233,6 +233,8 @@ struct sim {
     char first_violation[256];
     uint64_t hash;
     uint64_t steps;
+    const char *log_wanted; /* counted in log_seen; NULL: nothing */
+    uint32_t log_seen;
     bool trace; /* REDLOCK_SIM_TRACE: print what happens */
     /* Called for each event of each lock, outside the engine; may be NULL. */
     void (*on_event)(struct sim *sim, struct sim_lock *lock, redlock_event event);

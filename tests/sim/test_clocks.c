@@ -266,6 +266,28 @@ START_TEST(a_held_lock_is_shortened_when_a_rate_is_found)
 }
 END_TEST
 
+/* ---- a ttl the guard was not made for ----------------------------------- */
+
+START_TEST(a_lease_longer_than_max_ttl_is_told_once)
+{
+    struct sim *sim = marked(3, 1, 7900 + (uint64_t)_i);
+    struct redlock__lease_config config = sim_lock_config(1000);
+
+    sim->log_wanted = "longer than max_ttl";
+    config.wait_ms = 300;
+    for (uint32_t i = 0; i < 3; i++)
+        sim_set_foreign(sim, i, "k", _i == 0 ? MAX_TTL_MS : 2 * MAX_TTL_MS);
+    for (int times = 0; times < 2; times++) {
+        struct sim_lock *lock = sim_acquire(sim, 0, "k", &config, NULL);
+        ck_assert_int_eq(sim_wait(sim, lock), REDLOCK_BUSY);
+        sim_forget(sim, lock, false);
+    }
+    ck_assert_uint_eq(sim->log_seen, _i == 0 ? 0 : 1);
+    sim_run(sim, 10 * SIM_MS);
+    scenario_end(sim);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("clocks");
@@ -282,5 +304,8 @@ int main(void)
     tcase_add_loop_test(t, a_measured_rate_keeps_the_promise_that_the_allowance_did_not, 0, 10);
     tcase_add_test(t, the_fixed_allowance_alone_breaks_it);
     tcase_add_loop_test(t, a_held_lock_is_shortened_when_a_rate_is_found, 0, 10);
+
+    t = scenario_case(suite, "ttls", 30);
+    tcase_add_loop_test(t, a_lease_longer_than_max_ttl_is_told_once, 0, 2);
     return scenario_main(suite);
 }

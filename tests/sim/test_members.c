@@ -78,7 +78,7 @@ static const struct amnesia_config broken[] = {
     /* no guard */
     {.kind = AMNESIA_EMPTY, .max_ttl_ms = 600, .guard_ms = 0, .marked = true},
     /* a guard of one's own ttl, while others have longer ones */
-    {.kind = AMNESIA_EMPTY, .max_ttl_ms = 3000, .guard_ms = 100, .marked = true},
+    {.kind = AMNESIA_EMPTY, .max_ttl_ms = 8000, .guard_ms = 100, .marked = true},
     /* uptime believed after the clock was set */
     {.kind = AMNESIA_CORRECTED, .max_ttl_ms = 600, .guard_ms = REDLOCK_GUARD_AUTO, .marked = false},
     /* a marker taken as proof of memory on a promoted replica */

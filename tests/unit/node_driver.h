@@ -14,6 +14,19 @@
 
 #define MS(n) ((n)*REDLOCK__MS)
 
+/* What a plain primary without a marker answers to the greeting: to its name, and to the
+ * questions behind it. Literals, so that tests can put them into longer ones. */
+#define RUN_ID "0123456789abcdef0123456789abcdef01234567"
+#define SAYS_SERVER "$72\r\nrun_id:" RUN_ID "\r\nuptime_in_seconds:100\r\n\r\n"
+#define SAYS_REPLICATION "$56\r\nrole:master\r\nconnected_slaves:0\r\nsecond_repl_offset:-1\r\n\r\n"
+#define SAYS_SETTINGS                                                                              \
+    "*6\r\n$10\r\nappendonly\r\n$3\r\nyes\r\n$11\r\nappendfsync\r\n$6\r\nalways\r\n"               \
+    "$25\r\nno-appendfsync-on-rewrite\r\n$2\r\nno\r\n"
+#define SAYS_MARKER "$-1\r\n"
+#define SAYS_TIME "*2\r\n$10\r\n1700000000\r\n$6\r\n123456\r\n"
+#define INTRODUCED SAYS_SERVER SAYS_REPLICATION SAYS_SETTINGS SAYS_MARKER SAYS_TIME
+#define GREETED "+OK\r\n" INTRODUCED
+
 static int64_t now;
 static struct redlock__node *node;
 static char trace[8192]; /* one letter a result, its round number, its text */
@@ -93,7 +106,7 @@ static inline void make_ready(void)
 {
     connect_node();
     sent_all();
-    receive("+OK\r\n");
+    receive(GREETED);
     ck_assert_str_eq(pull_all(), "");
     ck_assert_int_eq(redlock__node_phase(node), REDLOCK__NODE_PHASE_READY);
 }

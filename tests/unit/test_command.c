@@ -90,6 +90,71 @@ START_TEST(no_script_can_create_a_key)
 }
 END_TEST
 
+/* The facts' scripts write: their own two keys, and only those they are given. */
+START_TEST(scripts_are_literally_these)
+{
+    ck_assert_str_eq(
+        redlock__seen_script,
+        "local t = redis.call('TIME') local now = string.format('%.0f', t[1] * 1000000 + t[2]) "
+        "local seen = redis.call('GET', KEYS[1]) "
+        "if not seen then redis.call('SET', KEYS[1], now) seen = now end "
+        "return seen .. ' ' .. now");
+    ck_assert_str_eq(
+        redlock__mark_script,
+        "local marker = redis.call('GET', KEYS[1]) or '' "
+        "if marker ~= ARGV[1] then return marker end "
+        "if ARGV[2] ~= '' and redis.call('GET', KEYS[2]) ~= ARGV[2] then return marker end "
+        "redis.call('SET', KEYS[1], ARGV[3]) redis.call('DEL', KEYS[2]) return ARGV[3]");
+}
+END_TEST
+
+START_TEST(questions_for_facts)
+{
+    ASSERT_WIRE(redlock__encode_fact(REDLOCK__CMD_INFO_SERVER),
+                "*2\r\n$4\r\nINFO\r\n$6\r\nserver\r\n");
+    ASSERT_WIRE(redlock__encode_fact(REDLOCK__CMD_INFO_REPLICATION),
+                "*2\r\n$4\r\nINFO\r\n$11\r\nreplication\r\n");
+    ASSERT_WIRE(redlock__encode_fact(REDLOCK__CMD_SETTINGS),
+                "*3\r\n$6\r\nCONFIG\r\n$3\r\nGET\r\n$8\r\n*append*\r\n");
+    ASSERT_WIRE(redlock__encode_fact(REDLOCK__CMD_MARKER),
+                "*2\r\n$3\r\nGET\r\n$13\r\nredlock:fleet\r\n");
+    ASSERT_WIRE(redlock__encode_fact(REDLOCK__CMD_TIME), "*1\r\n$4\r\nTIME\r\n");
+}
+END_TEST
+
+#define RUN_ID "0123456789abcdef0123456789abcdef01234567"
+
+START_TEST(seen_has_one_key_named_after_the_run)
+{
+    char expected[1024];
+    int len =
+        snprintf(expected, sizeof(expected),
+                 "*4\r\n$4\r\nEVAL\r\n$%zu\r\n%s\r\n$1\r\n1\r\n$53\r\nredlock:seen:" RUN_ID "\r\n",
+                 strlen(redlock__seen_script), redlock__seen_script);
+    assert_wire(redlock__encode_seen(RUN_ID), expected, (size_t)len);
+    assert_wire(redlock__encode_seen(RUN_ID "beyond"), expected, (size_t)len);
+}
+END_TEST
+
+START_TEST(mark_compares_before_it_writes)
+{
+    static const struct {
+        const char *old, *seen;
+    } cases[] = {{"", ""}, {"old one", ""}, {"", "77"}, {"old one", "1795988578600219"}};
+    char expected[2048];
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        int len =
+            snprintf(expected, sizeof(expected),
+                     "*8\r\n$4\r\nEVAL\r\n$%zu\r\n%s\r\n$1\r\n2\r\n$13\r\nredlock:fleet\r\n"
+                     "$53\r\nredlock:seen:" RUN_ID "\r\n$%zu\r\n%s\r\n$%zu\r\n%s\r\n$3\r\nnew\r\n",
+                     strlen(redlock__mark_script), redlock__mark_script, strlen(cases[i].old),
+                     cases[i].old, strlen(cases[i].seen), cases[i].seen);
+        assert_wire(redlock__encode_mark(RUN_ID, cases[i].old, cases[i].seen, "new"), expected,
+                    (size_t)len);
+    }
+}
+END_TEST
+
 START_TEST(greeting_commands)
 {
     ASSERT_WIRE(redlock__encode_auth(NULL, "pw"), "*2\r\n$4\r\nAUTH\r\n$2\r\npw\r\n");
@@ -198,6 +263,40 @@ START_TEST(each_reply_counts_as_the_table_says)
 }
 END_TEST
 
+/* What they say is for facts.c; only who will serve nothing at all is refused. */
+START_TEST(answers_about_facts_are_no_votes)
+{
+    static const char *const fine[] = {"$3\r\nany\r\n",
+                                       "$-1\r\n",
+                                       ":1\r\n",
+                                       "+OK\r\n",
+                                       "*1\r\n$1\r\nx\r\n",
+                                       "*0\r\n",
+                                       "-NOPERM no right\r\n",
+                                       "-BUSY a script\r\n",
+                                       "-OOM no memory\r\n",
+                                       "-ERR unknown command\r\n"};
+    static const char *const fatal[] = {"NOAUTH Authentication required.",
+                                        "LOADING Redis is loading", "DENIED protected mode",
+                                        "ERR max number of clients reached"};
+    for (int c = REDLOCK__CMD_INFO_SERVER; c <= REDLOCK__CMD_MARK; c++) {
+        for (size_t i = 0; i < sizeof(fine) / sizeof(fine[0]); i++) {
+            struct redlock__answer answer = decode((enum redlock__command)c, fine[i]);
+            ck_assert_int_eq(answer.vote, REDLOCK_VOTE_OURS);
+            ck_assert_str_eq(answer.text, "");
+            ck_assert_int_eq(answer.value, 0);
+        }
+        for (size_t i = 0; i < sizeof(fatal) / sizeof(fatal[0]); i++) {
+            char wire[256];
+            snprintf(wire, sizeof(wire), "-%s\r\n", fatal[i]);
+            struct redlock__answer answer = decode((enum redlock__command)c, wire);
+            ck_assert_int_eq(answer.vote, REDLOCK_VOTE_ERROR);
+            ck_assert_str_eq(answer.text, fatal[i]);
+        }
+    }
+}
+END_TEST
+
 static const char *const errors[] = {
     "MISCONF Redis is configured to save RDB snapshots",
     "OOM command not allowed when used memory > 'maxmemory'.",
@@ -273,7 +372,7 @@ END_TEST
 START_TEST(replies_without_content_do_no_harm)
 {
     struct redlock__answer answer;
-    for (int command = REDLOCK__CMD_AUTH; command <= REDLOCK__CMD_OWNER; command++) {
+    for (int command = REDLOCK__CMD_AUTH; command <= REDLOCK__CMD_MARK; command++) {
         redlock__decode((enum redlock__command)command, NULL, &answer);
         ck_assert_int_eq(answer.vote, REDLOCK_VOTE_ERROR);
         ck_assert_str_eq(answer.text, "no reply");
@@ -343,6 +442,10 @@ static Suite *command_suite(void)
     tcase_add_test(requests, native_commands_compare_first);
     tcase_add_test(requests, no_script_can_create_a_key);
     tcase_add_test(requests, greeting_commands);
+    tcase_add_test(requests, scripts_are_literally_these);
+    tcase_add_test(requests, questions_for_facts);
+    tcase_add_test(requests, seen_has_one_key_named_after_the_run);
+    tcase_add_test(requests, mark_compares_before_it_writes);
     tcase_add_test(requests, freeing_nothing_is_fine);
     suite_add_tcase(suite, requests);
 
@@ -352,6 +455,7 @@ static Suite *command_suite(void)
                         (int)(sizeof(decoded) / sizeof(decoded[0])));
     tcase_add_loop_test(answers, an_error_keeps_its_text_and_is_never_a_vote, 0,
                         (int)(sizeof(errors) / sizeof(errors[0])));
+    tcase_add_test(answers, answers_about_facts_are_no_votes);
     tcase_add_test(answers, a_refusal_is_of_the_command_not_of_the_key);
     tcase_add_test(answers, a_long_error_is_cut_and_terminated);
     tcase_add_test(answers, a_binary_error_is_made_printable);

@@ -56,6 +56,19 @@ START_TEST(a_removal_under_way_is_not_sent_twice)
 }
 END_TEST
 
+START_TEST(what_was_forgotten_is_not_known_but_still_owed)
+{
+    struct redlock__grant grant = granted(0x3);
+    redlock__grant_set_answer(&grant, 0, REDLOCK_VOTE_OURS);
+    redlock__grant_set_answer(&grant, 1, REDLOCK_VOTE_OURS);
+    redlock__grant_forgotten(&grant, 0);
+    ck_assert_uint_eq(grant.known, 0x2);
+    ck_assert_uint_eq(grant.unanswered, 0);
+    abandon(&grant);
+    ck_assert_uint_eq(redlock__grant_to_remove(&grant, now), 0x3);
+}
+END_TEST
+
 START_TEST(any_lock_answer_ends_what_is_owed)
 {
     static const redlock_vote votes[] = {REDLOCK_VOTE_OURS, REDLOCK_VOTE_FREE,
@@ -290,6 +303,7 @@ int main(void)
     tcase_set_timeout(owed, 10);
     tcase_add_test(owed, a_grant_owes_a_removal_wherever_a_set_was_written);
     tcase_add_test(owed, a_removal_under_way_is_not_sent_twice);
+    tcase_add_test(owed, what_was_forgotten_is_not_known_but_still_owed);
     tcase_add_test(owed, any_lock_answer_ends_what_is_owed);
     tcase_add_test(owed, a_removal_lost_with_its_connection_is_owed_again);
     tcase_add_test(owed, a_removal_that_may_have_overtaken_its_set_is_sent_once_more_later);

@@ -39,11 +39,20 @@ static const struct redlock__node_config guarded = {
     .silence_limit_ns = MS(2000),
 };
 
+/* In this order: see redlock__encode_fact(). */
+#define QUESTIONS                                                                                  \
+    "*2\r\n$4\r\nINFO\r\n$6\r\nserver\r\n"                                                         \
+    "*2\r\n$4\r\nINFO\r\n$11\r\nreplication\r\n"                                                   \
+    "*3\r\n$6\r\nCONFIG\r\n$3\r\nGET\r\n$8\r\n*append*\r\n"                                        \
+    "*2\r\n$3\r\nGET\r\n$13\r\nredlock:fleet\r\n"                                                  \
+    "*1\r\n$4\r\nTIME\r\n"
+
 START_TEST(greets_with_auth_select_and_name)
 {
     static const char greeting[] = "*3\r\n$4\r\nAUTH\r\n$2\r\nme\r\n$7\r\nhunter2\r\n"
                                    "*2\r\n$6\r\nSELECT\r\n$1\r\n3\r\n"
-                                   "*3\r\n$6\r\nCLIENT\r\n$7\r\nSETNAME\r\n$3\r\nlib\r\n";
+                                   "*3\r\n$6\r\nCLIENT\r\n$7\r\nSETNAME\r\n$3\r\nlib\r\n" QUESTIONS;
+    static const char rest[] = INTRODUCED;
     size_t len;
     setup_with(&guarded);
     connect_node();
@@ -59,6 +68,11 @@ START_TEST(greets_with_auth_select_and_name)
     ck_assert_int_eq(redlock__node_phase(node), REDLOCK__NODE_PHASE_GREETING);
     ck_assert(!ask(REDLOCK__CMD_SET, 1, 50));
     receive("\n");
+    redlock__node_receive(node, rest, sizeof(rest) - 2, now);
+    ck_assert_str_eq(pull_all(), "");
+    ck_assert_int_eq(redlock__node_phase(node), REDLOCK__NODE_PHASE_GREETING);
+    ck_assert(!ask(REDLOCK__CMD_SET, 1, 50));
+    receive(rest + sizeof(rest) - 2); /* the last byte of the last answer */
     ck_assert_str_eq(pull_all(), "");
     ck_assert_int_eq(redlock__node_phase(node), REDLOCK__NODE_PHASE_READY);
     ck_assert(!redlock__node_owes(node));
@@ -77,6 +91,13 @@ static const struct {
     {"+OK\r\n-ERR DB index is out of range\r\n", "ERR DB index is out of range"},
     {"+OK\r\n+OK\r\n-NOAUTH Authentication required.\r\n", "NOAUTH Authentication required."},
     {"+OK\r\n+OK\r\n-LOADING Redis is loading\r\n", "LOADING Redis is loading"},
+    {"+OK\r\n+OK\r\n+OK\r\n-LOADING Redis is loading\r\n", "LOADING Redis is loading"},
+    {"+OK\r\n+OK\r\n+OK\r\n" SAYS_SERVER SAYS_REPLICATION SAYS_SETTINGS
+     "-LOADING Valkey is loading the dataset in memory\r\n",
+     "LOADING Valkey is loading the dataset in memory"},
+    {"+OK\r\n+OK\r\n+OK\r\n" SAYS_SERVER SAYS_REPLICATION SAYS_SETTINGS SAYS_MARKER
+     "-NOAUTH Authentication required.\r\n",
+     "NOAUTH Authentication required."},
     {"-ERR max number of clients reached\r\n", "ERR max number of clients reached"},
     {":1\r\n", "unexpected reply integer 1"},
     {"HTTP/1.1 400 Bad Request\r\n", "protocol error: a reply starts with byte 0x48"},
@@ -149,6 +170,143 @@ START_TEST(connect_and_greeting_share_one_timeout)
     ck_assert_int_eq(redlock__node_next_deadline(node), deadline);
     redlock__node_handle_deadline(node, deadline);
     assert_down("no answer to the greeting within 1000 ms");
+}
+END_TEST
+
+/* ---- what the greeting says ---------------------------------------------- */
+
+START_TEST(the_greeting_is_kept_as_facts)
+{
+    const struct redlock__facts *facts = redlock__node_facts(node);
+    int64_t asked = now;
+    connect_node();
+    sent_all();
+    now += MS(3);
+    receive(GREETED);
+    pull_all();
+    for (int i = 0; i < REDLOCK__FACTS; i++) {
+        ck_assert_int_eq(facts->given[i], i != REDLOCK__FACT_SEEN);
+        ck_assert_str_eq(facts->refusal[i], "");
+    }
+    ck_assert_str_eq(facts->run_id, RUN_ID);
+    ck_assert_int_eq(facts->uptime_s, 100);
+    ck_assert_int_eq(facts->uptime_read_ns, now);
+    ck_assert(facts->durable && !facts->replica && !facts->marked);
+    ck_assert_int_eq(facts->sample.server_us, INT64_C(1700000000123456));
+    ck_assert_int_eq(facts->sample.asked_ns, asked); /* before it was queued */
+    ck_assert_int_eq(facts->sample.read_ns, now);
+}
+END_TEST
+
+/* Users without a right may still lock, as far as the connection goes. */
+static const struct {
+    const char *replies;
+    enum redlock__fact refused;
+    const char *text;
+} refused_facts[] = {
+    {"+OK\r\n-NOPERM no info\r\n" SAYS_REPLICATION SAYS_SETTINGS SAYS_MARKER SAYS_TIME,
+     REDLOCK__FACT_SERVER, "NOPERM no info"},
+    {"+OK\r\n" SAYS_SERVER "-NOPERM no info\r\n" SAYS_SETTINGS SAYS_MARKER SAYS_TIME,
+     REDLOCK__FACT_REPLICATION, "NOPERM no info"},
+    {"+OK\r\n" SAYS_SERVER SAYS_REPLICATION
+     "-ERR unknown command 'CONFIG'\r\n" SAYS_MARKER SAYS_TIME,
+     REDLOCK__FACT_SETTINGS, "ERR unknown command 'CONFIG'"},
+    {"+OK\r\n" SAYS_SERVER SAYS_REPLICATION SAYS_SETTINGS "-NOPERM no get\r\n" SAYS_TIME,
+     REDLOCK__FACT_MARKER, "NOPERM no get"},
+    {"+OK\r\n" SAYS_SERVER SAYS_REPLICATION SAYS_SETTINGS "-WRONGTYPE a hash\r\n" SAYS_TIME,
+     REDLOCK__FACT_MARKER, "WRONGTYPE a hash"},
+    {"+OK\r\n" SAYS_SERVER SAYS_REPLICATION SAYS_SETTINGS SAYS_MARKER "-NOPERM no time\r\n",
+     REDLOCK__FACT_CLOCK, "NOPERM no time"},
+    {"+OK\r\n" SAYS_SERVER SAYS_REPLICATION SAYS_SETTINGS SAYS_MARKER ":1700000000\r\n",
+     REDLOCK__FACT_CLOCK, "an answer that can't be understood"},
+};
+
+START_TEST(a_refused_fact_is_noted_and_the_link_is_ready)
+{
+    const struct redlock__facts *facts = redlock__node_facts(node);
+    connect_node();
+    sent_all();
+    receive(refused_facts[_i].replies);
+    ck_assert_str_eq(pull_all(), "");
+    ck_assert_int_eq(redlock__node_phase(node), REDLOCK__NODE_PHASE_READY);
+    for (int i = 0; i < REDLOCK__FACTS; i++) {
+        bool refused = i == (int)refused_facts[_i].refused;
+        ck_assert_int_eq(facts->given[i], !refused && i != REDLOCK__FACT_SEEN);
+        ck_assert_str_eq(facts->refusal[i], refused ? refused_facts[_i].text : "");
+    }
+}
+END_TEST
+
+START_TEST(a_new_connection_knows_nothing_of_the_last_ones_facts)
+{
+    make_ready();
+    redlock__node_fail(node, "closed by the server", now);
+    ck_assert_int_eq(redlock__node_take_task(node, now), REDLOCK__TASK_CLOSE);
+    now = redlock__node_next_deadline(node);
+    connect_node();
+    ck_assert_str_eq(redlock__node_facts(node)->run_id, "");
+    ck_assert(!redlock__node_facts(node)->given[REDLOCK__FACT_SERVER]);
+    ck_assert(!redlock__node_facts(node)->given[REDLOCK__FACT_CLOCK]);
+}
+END_TEST
+
+static void ask_time(uint32_t round)
+{
+    struct redlock__bytes bytes = redlock__encode_fact(REDLOCK__CMD_TIME);
+    struct redlock__tag tag = {.command = REDLOCK__CMD_TIME, .round = round};
+    ck_assert(redlock__node_request(node, &tag, &bytes, now + MS(50), now));
+    redlock__bytes_free(&bytes);
+}
+
+/* Its length as in SAYS_TIME. */
+static const char later_time[] = "*2\r\n$10\r\n1700000009\r\n$6\r\n000042\r\n";
+
+START_TEST(an_array_may_be_split_at_every_byte)
+{
+    const struct redlock__facts *facts = redlock__node_facts(node);
+    size_t first = (size_t)_i;
+    make_ready();
+    ask_time(1);
+    ask(REDLOCK__CMD_SET, 2, 50);
+    sent_all();
+    redlock__node_receive(node, later_time, first, now);
+    ck_assert_str_eq(pull_all(), "");
+    ck_assert_int_eq(facts->sample.server_us, INT64_C(1700000000123456));
+    now += MS(1);
+    receive(later_time + first);
+    ck_assert_str_eq(pull_all(), "A1+;");
+    ck_assert_int_eq(facts->sample.server_us, INT64_C(1700000009000042));
+    ck_assert_int_eq(facts->sample.asked_ns, now - MS(1));
+    ck_assert_int_eq(facts->sample.read_ns, now);
+    receive("+OK\r\n");
+    ck_assert_str_eq(pull_all(), "A2+;");
+}
+END_TEST
+
+START_TEST(a_late_fact_is_a_fact)
+{
+    make_ready();
+    ask_time(1);
+    sent_all();
+    now += MS(50);
+    ck_assert_str_eq(pull_due(), "T1no answer within 50 ms;");
+    receive(later_time);
+    ck_assert_str_eq(pull_all(), "L1+;");
+    ck_assert_int_eq(redlock__node_facts(node)->sample.server_us, INT64_C(1700000009000042));
+    ck_assert_int_eq(redlock__node_facts(node)->sample.asked_ns, now - MS(50));
+}
+END_TEST
+
+/* An array is understood where facts are asked for, and a vote nowhere. */
+START_TEST(an_array_is_no_vote)
+{
+    make_ready();
+    ask(REDLOCK__CMD_SET, 1, 50);
+    ask(REDLOCK__CMD_RELEASE, 2, 50);
+    sent_all();
+    receive("*1\r\n+OK\r\n*0\r\n");
+    ck_assert_str_eq(pull_all(), "A1unexpected reply type array;A2unexpected reply type array;");
+    ck_assert_int_eq(redlock__node_phase(node), REDLOCK__NODE_PHASE_READY);
 }
 END_TEST
 
@@ -262,8 +420,12 @@ END_TEST
 
 /* ---- chunks ------------------------------------------------------------- */
 
+enum {
+    GREETED_LEN = sizeof(GREETED) - 1
+};
+
 static const char stream[] =
-    "+OK\r\n+OK\r\n$-1\r\n:1\r\n-MISCONF disk\r\n:-1\r\n+OK\r\n$3\r\nabc\r\n";
+    GREETED "+OK\r\n$-1\r\n:1\r\n-MISCONF disk\r\n:-1\r\n+OK\r\n$3\r\nabc\r\n";
 static const char whole[] = "A1+;A2;A3+;A4MISCONF disk;A5;A6+;A7unexpected reply type string;";
 
 static void ask_seven(void)
@@ -288,7 +450,7 @@ static void assert_same_in_chunks(size_t (*next_len)(size_t offset))
         while (redlock__node_pull(node, now, &event))
             note_event(&event);
         snprintf(all + strlen(all), sizeof(all) - strlen(all), "%s", trace);
-        if (at == 5)
+        if (at == GREETED_LEN)
             ask_seven();
     }
     ck_assert_str_eq(all, whole);
@@ -299,7 +461,7 @@ static size_t parameter;
 
 static size_t at_most(size_t offset, size_t len)
 {
-    size_t rest = (offset < 5 ? 5 : sizeof(stream) - 1) - offset;
+    size_t rest = (offset < GREETED_LEN ? GREETED_LEN : sizeof(stream) - 1) - offset;
     return len < rest ? len : rest;
 }
 
@@ -327,8 +489,11 @@ END_TEST
 
 START_TEST(every_split_in_two_is_the_same)
 {
-    parameter = (size_t)_i;
-    assert_same_in_chunks(split_once);
+    for (parameter = 0; parameter < sizeof(stream); parameter++) {
+        teardown();
+        setup();
+        assert_same_in_chunks(split_once);
+    }
 }
 END_TEST
 
@@ -386,6 +551,18 @@ static Suite *node_suite(void)
     tcase_add_test(greeting, connect_and_greeting_share_one_timeout);
     suite_add_tcase(suite, greeting);
 
+    TCase *facts = tcase_create("facts");
+    tcase_set_timeout(facts, SECONDS);
+    tcase_add_checked_fixture(facts, setup, teardown);
+    tcase_add_test(facts, the_greeting_is_kept_as_facts);
+    tcase_add_loop_test(facts, a_refused_fact_is_noted_and_the_link_is_ready, 0,
+                        (int)(sizeof(refused_facts) / sizeof(refused_facts[0])));
+    tcase_add_test(facts, a_new_connection_knows_nothing_of_the_last_ones_facts);
+    tcase_add_loop_test(facts, an_array_may_be_split_at_every_byte, 0, (int)sizeof(later_time) - 1);
+    tcase_add_test(facts, a_late_fact_is_a_fact);
+    tcase_add_test(facts, an_array_is_no_vote);
+    suite_add_tcase(suite, facts);
+
     TCase *answers = tcase_create("answers");
     tcase_set_timeout(answers, SECONDS);
     tcase_add_checked_fixture(answers, setup, teardown);
@@ -401,7 +578,7 @@ static Suite *node_suite(void)
     tcase_set_timeout(chunks, SECONDS);
     tcase_add_checked_fixture(chunks, setup, teardown);
     tcase_add_test(chunks, byte_by_byte_is_the_same);
-    tcase_add_loop_test(chunks, every_split_in_two_is_the_same, 0, (int)sizeof(stream));
+    tcase_add_test(chunks, every_split_in_two_is_the_same);
     tcase_add_loop_test(chunks, random_chunks_are_the_same, 0, 200);
     tcase_add_loop_test(chunks, output_survives_any_partial_sends, 0, 50);
     suite_add_tcase(suite, chunks);

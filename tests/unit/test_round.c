@@ -222,6 +222,37 @@ START_TEST(a_late_answer_after_silence_counts_while_the_verdict_is_open)
 }
 END_TEST
 
+/* Where a primary forgot what it said. */
+START_TEST(an_answer_taken_back_does_not_count)
+{
+    struct redlock__round round;
+    redlock__round_begin(&round, 2, all(3), all(3), 1);
+    redlock__round_answer(&round, 0, REDLOCK_VOTE_OURS);
+    ck_assert(!redlock__round_answer(&round, 0, REDLOCK_VOTE_DOWN));
+    ck_assert_uint_eq(round.ours, 0);
+    ck_assert_uint_eq(round.failed, 1);
+    ck_assert(!redlock__round_answer(&round, 1, REDLOCK_VOTE_OURS));
+    ck_assert(redlock__round_answer(&round, 2, REDLOCK_VOTE_OURS));
+    ck_assert_int_eq(round.verdict, REDLOCK__ROUND_WON);
+    ck_assert(!redlock__round_answer(&round, 2, REDLOCK_VOTE_DOWN)); /* sealed */
+    ck_assert_int_eq(round.verdict, REDLOCK__ROUND_WON);
+    ck_assert_uint_eq(round.ours, 2);
+}
+END_TEST
+
+START_TEST(those_not_asked_have_failed)
+{
+    struct redlock__round round;
+    redlock__round_begin(&round, 2, all(3), 1, 1);
+    ck_assert_int_eq(round.verdict, REDLOCK__ROUND_NO_QUORUM);
+    redlock__round_begin(&round, 2, all(3), all(3), 1);
+    redlock__round_answer(&round, 0, REDLOCK_VOTE_BARRED);
+    ck_assert_uint_eq(round.failed, 1);
+    ck_assert(redlock__round_answer(&round, 1, REDLOCK_VOTE_BARRED));
+    ck_assert_int_eq(round.verdict, REDLOCK__ROUND_NO_QUORUM);
+}
+END_TEST
+
 START_TEST(giving_up_seals_an_open_round)
 {
     struct redlock__round round;
@@ -264,6 +295,8 @@ int main(void)
     tcase_add_test(single, half_against_half_is_busy_and_never_hangs);
     tcase_add_test(single, late_answers_do_not_change_a_sealed_verdict);
     tcase_add_test(single, a_late_answer_after_silence_counts_while_the_verdict_is_open);
+    tcase_add_test(single, an_answer_taken_back_does_not_count);
+    tcase_add_test(single, those_not_asked_have_failed);
     tcase_add_test(single, giving_up_seals_an_open_round);
     tcase_add_test(single, nobody_asked_is_no_quorum_from_the_start);
     suite_add_tcase(suite, single);

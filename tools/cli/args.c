@@ -21,7 +21,8 @@
 #include "redlock.h"
 #include "status.h"
 
-#define WORDS_MAX 2 /* KEY TOKEN */
+#define WORDS_MAX 2                            /* KEY TOKEN */
+#define NOT_INIT (COMMAND_ALL & ~COMMAND_INIT) /* it would vouch for others by its own guard */
 #define UNSET (-2)
 #define SHOWN_LEN 24
 #define RESERVED "redlock:" /* what such keys begin with */
@@ -62,6 +63,10 @@ static const struct option options[] = {
      REDLOCK_MAX_WAIT_MS},
     {"drift-ppm", 0, 0, VALUE_NUMBER, COMMAND_ALL, AT(drift_ppm), 0, REDLOCK_MAX_DRIFT_PPM},
     {"max-ttl", 0, 0, VALUE_DURATION, COMMAND_ALL, AT(max_ttl_ms), 1, REDLOCK_MAX_TTL_MS},
+    {"restart-guard", 0, 0, VALUE_DURATION, NOT_INIT, AT(restart_guard_ms), 0, REDLOCK_MAX_WAIT_MS},
+    {"sample", 0, 0, VALUE_DURATION, COMMAND_SHOW, AT(sample_ms), 1, REDLOCK_MAX_WAIT_MS},
+    {"no-leases-out", 0, 0, VALUE_NONE, COMMAND_INIT, AT(no_leases_out), 0, 0},
+    {"replace", 0, 0, VALUE_NUMBER, COMMAND_INIT, AT(replace), 1, REDLOCK_MAX_NODES},
     {"ttl", 0, 0, VALUE_DURATION, WITH_TTL, AT(ttl_ms), 1, REDLOCK_MAX_TTL_MS},
     {"wait", 'w', 0, VALUE_WAIT, RUN_OR_ACQUIRE, AT(wait_ms), 0, REDLOCK_MAX_WAIT_MS},
     {"nonblock", 'n', 0, VALUE_NO_WAIT, RUN_OR_ACQUIRE, 0, 0, 0},
@@ -73,37 +78,41 @@ static const struct option options[] = {
     {"verbose", 'v', 0, VALUE_NONE, COMMAND_ALL, AT(verbose), 0, 0},
     {"help", 'h', 0, VALUE_NONE, COMMAND_ALL, AT(help), 0, 0},
     {"version", 'V', 0, VALUE_NONE, COMMAND_ALL, AT(version), 0, 0},
-    {"restart-guard", 0, 1, VALUE_DURATION, COMMAND_ALL, AT(unused_value), 0, REDLOCK_MAX_WAIT_MS},
     {"fence", 0, 1, VALUE_NONE, COMMAND_ALL, AT(unused_value), 0, 0},
     {"replicas", 0, 1, VALUE_NUMBER, COMMAND_ALL, AT(unused_value), 0, INT_MAX},
     {"replica-timeout", 0, 1, VALUE_DURATION, COMMAND_ALL, AT(unused_value), 0,
      REDLOCK_MAX_WAIT_MS},
-    {"cacert", 0, 1, VALUE_TEXT, COMMAND_ALL, AT(unused_text), 0, 0},
-    {"cert", 0, 1, VALUE_TEXT, COMMAND_ALL, AT(unused_text), 0, 0},
-    {"key-file", 0, 1, VALUE_TEXT, COMMAND_ALL, AT(unused_text), 0, 0},
-    {"sni", 0, 1, VALUE_TEXT, COMMAND_ALL, AT(unused_text), 0, 0},
+    {"cacert", 0, 0, VALUE_TEXT, COMMAND_ALL, AT(ca_file), 0, 0},
+    {"cert", 0, 0, VALUE_TEXT, COMMAND_ALL, AT(cert_file), 0, 0},
+    {"key-file", 0, 0, VALUE_TEXT, COMMAND_ALL, AT(key_file), 0, 0},
+    {"sni", 0, 0, VALUE_TEXT, COMMAND_ALL, AT(server_name), 0, 0},
 };
 #define OPTION_COUNT (sizeof options / sizeof options[0])
 
 struct command_word {
     const char *name;
     enum cli_command command;
-    size_t words; /* KEY, or KEY TOKEN */
+    size_t least, most; /* words */
+    const char *takes;
 };
 
 static const struct command_word commands[] = {
-    {"run", COMMAND_RUN, 1},         {"acquire", COMMAND_ACQUIRE, 1}, {"extend", COMMAND_EXTEND, 2},
-    {"release", COMMAND_RELEASE, 2}, {"show", COMMAND_SHOW, 1},
+    {"run", COMMAND_RUN, 1, 1, "a KEY"},
+    {"acquire", COMMAND_ACQUIRE, 1, 1, "a KEY"},
+    {"extend", COMMAND_EXTEND, 2, 2, "a KEY and a TOKEN"},
+    {"release", COMMAND_RELEASE, 2, 2, "a KEY and a TOKEN"},
+    {"show", COMMAND_SHOW, 0, 1, "a KEY, or nothing"},
+    {"init", COMMAND_INIT, 0, 1, "nothing, or --replace N and a URI"},
 };
 
-static const char *const later_commands[] = {"init", "doctor", "bench"};
+static const char *const later_commands[] = {"doctor", "bench"};
 
 struct parser {
     struct cli_args *args;
     char **argv;
     int argc, at;
     const struct command_word *command;
-    const char *words[WORDS_MAX];
+    char *words[WORDS_MAX];
     size_t word_count;
     uint32_t used; /* a bit for each option */
 };
@@ -284,16 +293,16 @@ static int take_command(struct parser *parser, const char *word)
             return CLI_USAGE;
         }
     }
-    return usage(parser, "unknown command; known are run, acquire, extend, release, show");
+    return usage(parser, "unknown command; known are run, acquire, extend, release, show, init");
 }
 
-static int take_word(struct parser *parser, const char *word)
+static int take_word(struct parser *parser, char *word)
 {
     if (!parser->command)
         return take_command(parser, word);
-    if (parser->word_count == parser->command->words)
+    if (parser->word_count == parser->command->most)
         return usage(parser, "too many words: %s takes %s", parser->command->name,
-                     parser->command->words == 1 ? "a KEY" : "a KEY and a TOKEN");
+                     parser->command->takes);
     parser->words[parser->word_count++] = word;
     return CLI_CONTINUE;
 }
@@ -380,9 +389,9 @@ static int check_times(const struct parser *parser)
     const struct cli_args *args = parser->args;
     char ttl[DURATION_TEXT_LEN], limit[DURATION_TEXT_LEN];
 
-    if (args->command == COMMAND_RELEASE || args->command == COMMAND_SHOW)
+    if (!(args->command & WITH_TTL))
         return CLI_CONTINUE;
-    if (args->ttl_ms > args->max_ttl_ms)
+    if (args->max_ttl_ms != 0 && args->ttl_ms > args->max_ttl_ms)
         return usage(
             parser,
             "the ttl, %s, is above --max-ttl, %s: renew a shorter one, or raise --max-ttl for "
@@ -413,26 +422,43 @@ static int check_grace(const struct parser *parser)
     return CLI_CONTINUE;
 }
 
+static int check_key(const struct parser *parser, const char *key)
+{
+    if (strlen(key) == 0 || strlen(key) > REDLOCK_MAX_KEY_LEN)
+        return usage(parser, "the KEY must have 1 to %d bytes", REDLOCK_MAX_KEY_LEN);
+    if (strncmp(key, RESERVED, strlen(RESERVED)) == 0)
+        return usage(parser, "the KEY begins with \"" RESERVED
+                             "\", which is reserved for redlock itself: use another name");
+    return CLI_CONTINUE;
+}
+
+static int check_init(const struct parser *parser)
+{
+    if (parser->word_count > 0 && parser->args->replace == 0)
+        return usage(parser, "init takes no word but the URI of a new primary, and then --replace "
+                             "N says whose place it takes");
+    return CLI_CONTINUE;
+}
+
 static int check(const struct parser *parser)
 {
     const struct cli_args *args = parser->args;
 
     if (!parser->command)
-        return usage(parser, "the command is missing: run, acquire, extend, release or show");
+        return usage(parser, "the command is missing: run, acquire, extend, release, show or init");
     for (size_t i = 0; i < OPTION_COUNT; i++)
         if ((parser->used & UINT32_C(1) << i) && !(options[i].commands & args->command))
             return usage(parser, "%s has no option --%s", args->name, options[i].name);
-    if (parser->word_count == 0)
-        return usage(parser, "the KEY is missing");
-    if (parser->word_count < parser->command->words)
-        return usage(parser, "the TOKEN is missing: it is what acquire printed");
+    if (parser->word_count < parser->command->least)
+        return usage(parser, parser->word_count == 0
+                                 ? "the KEY is missing"
+                                 : "the TOKEN is missing: it is what acquire printed");
+    if (args->command == COMMAND_INIT)
+        return check_init(parser);
     if (args->command == COMMAND_RUN && (!args->argv || !args->argv[0]))
         return usage(parser, "the command to run is missing: redlock run KEY -- CMD");
-    if (strlen(parser->words[0]) == 0 || strlen(parser->words[0]) > REDLOCK_MAX_KEY_LEN)
-        return usage(parser, "the KEY must have 1 to %d bytes", REDLOCK_MAX_KEY_LEN);
-    if (strncmp(parser->words[0], RESERVED, strlen(RESERVED)) == 0)
-        return usage(parser, "the KEY begins with \"" RESERVED
-                             "\", which is reserved for redlock itself: use another name");
+    if (parser->word_count > 0 && check_key(parser, parser->words[0]) != CLI_CONTINUE)
+        return CLI_USAGE;
     return check_times(parser) == CLI_CONTINUE ? check_grace(parser) : CLI_USAGE;
 }
 
@@ -467,6 +493,20 @@ static int collect_nodes(const struct parser *parser)
     return args->nodes.count == 0 ? no_nodes(args) : CLI_CONTINUE;
 }
 
+static int collect_replacement(const struct parser *parser)
+{
+    struct cli_args *args = parser->args;
+    char problem[NODES_PROBLEM_LEN];
+
+    if (args->replace > (int64_t)args->nodes.count)
+        return usage(parser, "--replace %" PRId64 ": there are %zu primaries", args->replace,
+                     args->nodes.count);
+    if (parser->word_count > 0 &&
+        nodes_add_argument(&args->replacement, parser->words[0], problem) != 0)
+        return usage(parser, "the URI: %s", problem);
+    return CLI_CONTINUE;
+}
+
 static int collect_password(const struct parser *parser)
 {
     struct cli_args *args = parser->args;
@@ -489,13 +529,14 @@ int args_parse(int argc, char **argv, struct cli_args *args)
     int rc;
 
     *args = (struct cli_args){.ttl_ms = 10000,
-                              .max_ttl_ms = 60000,
+                              .restart_guard_ms = REDLOCK_GUARD_AUTO,
                               .connect_timeout_ms = 1000,
                               .wait_ms = UNSET,
                               .grace_ms = UNSET,
                               .drift_ppm = 10000,
                               .busy_status = CLI_BUSY};
     nodes_init(&args->nodes);
+    nodes_init(&args->replacement);
     rc = take_all(&parser);
     if (rc != CLI_CONTINUE)
         return rc;
@@ -513,6 +554,8 @@ int args_parse(int argc, char **argv, struct cli_args *args)
         rc = collect_nodes(&parser);
     if (rc == CLI_CONTINUE)
         rc = collect_password(&parser);
+    if (args->command == COMMAND_INIT)
+        return rc == CLI_CONTINUE ? collect_replacement(&parser) : rc;
     args->key = parser.words[0];
     args->token = parser.words[1];
     return rc;
@@ -521,4 +564,5 @@ int args_parse(int argc, char **argv, struct cli_args *args)
 void args_clear(struct cli_args *args)
 {
     nodes_clear(&args->nodes);
+    nodes_clear(&args->replacement);
 }

@@ -13,26 +13,32 @@ enum cli_command {
     COMMAND_EXTEND = 4,
     COMMAND_RELEASE = 8,
     COMMAND_SHOW = 16,
-    COMMAND_ALL = 31
+    COMMAND_INIT = 32,
+    COMMAND_ALL = 63
 };
 
-/* Points into argv and the environment; owns only `nodes`. */
+/* Points into argv and the environment; owns only `nodes` and `replacement`. */
 struct cli_args {
     enum cli_command command;
-    const char *name; /* the command's word */
-    const char *key;
+    const char *name;  /* the command's word */
+    const char *key;   /* NULL: init, or show of the primaries alone */
     const char *token; /* extend, release */
     char **argv;       /* run: the command and its arguments, NULL at the end */
 
     struct nodes nodes;
+    struct nodes replacement; /* init --replace N URI: the one URI, or none */
     const char *nodes_file, *password_file, *prefix;
-    const char *unused_text; /* options of later versions, which are refused */
-    int64_t unused_value;
+    const char *ca_file, *cert_file, *key_file, *server_name; /* of TLS */
+    int64_t unused_value; /* options of later versions, which are refused */
 
-    int64_t ttl_ms, wait_ms, max_ttl_ms, node_timeout_ms, connect_timeout_ms;
+    int64_t ttl_ms, wait_ms, node_timeout_ms, connect_timeout_ms;
+    int64_t max_ttl_ms, quorum; /* 0: as the primaries are marked */
+    int64_t restart_guard_ms;   /* REDLOCK_GUARD_AUTO without an option */
     int64_t grace_ms, max_hold_ms;
-    int64_t quorum, drift_ppm;
-    int64_t busy_status; /* -E */
+    int64_t drift_ppm;
+    int64_t sample_ms;              /* show */
+    int64_t no_leases_out, replace; /* init; replace counts from 1, 0: none */
+    int64_t busy_status;            /* -E */
     int64_t json, quiet, verbose, help, version;
 };
 

@@ -1,5 +1,5 @@
 /*
- * acquire, extend, release, show: one question to the primaries, one answer on standard output.
+ * acquire, extend, release: one question to the primaries, one answer on standard output.
  *
  * A token is worth nothing to anybody if it cannot be printed, so acquire gives the lock back when
  * its output is closed or full, instead of leaving it locked for a ttl. With --json every command
@@ -20,8 +20,7 @@
 #include "signals.h"
 #include "status.h"
 
-#define SETTLE_MS 20  /* for answers after the verdict */
-#define OWNER_SHOWN 8 /* characters: enough to compare, too few to release with */
+#define SETTLE_MS 20 /* for answers after the verdict */
 
 /* What an object says about a lock that was got. */
 struct grant {
@@ -63,8 +62,7 @@ static int print_grant(const struct session *session, const struct grant *grant)
     return text_write(STDOUT_FILENO, line, (size_t)length);
 }
 
-/* Says a failure where it belongs. Returns its exit status. */
-static int fail(const struct session *session, int rc)
+int command_fail(const struct session *session, int rc)
 {
     int status = session_status(session, rc);
 
@@ -135,7 +133,7 @@ static int hand_out(struct session *session, redlock_lock *lock)
     if (rc == REDLOCK_OK)
         rc = read_grant(lock, &grant);
     if (rc != REDLOCK_OK) {
-        int status = fail(session, rc);
+        int status = command_fail(session, rc);
 
         redlock_release(lock);
         return status;
@@ -181,7 +179,7 @@ int command_acquire(const struct cli_args *args)
     } else if (rc == REDLOCK_OK) {
         status = hand_out(&session, lock);
     } else {
-        status = fail(&session, rc);
+        status = command_fail(&session, rc);
     }
 out:
     session_close(&session);
@@ -211,7 +209,7 @@ static int adopt(struct session *session, redlock_lock **lock)
 static int fail_extend(const struct session *session, redlock_lock *lock, int rc)
 {
     char token[REDLOCK_TOKEN_LEN];
-    int status = fail(session, rc);
+    int status = command_fail(session, rc);
 
     if (rc == REDLOCK_EXPIRED || rc == REDLOCK_LOST || redlock_detach(lock, token, sizeof token))
         redlock_release(lock);
@@ -226,7 +224,7 @@ static int extend(struct session *session)
     int status = CLI_OK;
 
     if (rc != REDLOCK_OK)
-        return fail(session, rc);
+        return command_fail(session, rc);
     rc = redlock_extend(lock, session->args->ttl_ms);
     if (rc == REDLOCK_OK)
         rc = widen(session, lock);
@@ -267,116 +265,11 @@ int command_release(const struct cli_args *args)
             rc = redlock_release(lock);
         status = session_status(&session, rc);
         if (rc != REDLOCK_OK)
-            status = fail(&session, rc);
+            status = command_fail(&session, rc);
         else if (args->json && print_object(&session, rc, status, NULL) != 0)
             status = no_output(args);
         if (rc == REDLOCK_OK)
             report_votes(&session);
-    }
-    session_close(&session);
-    return status;
-}
-
-/* ---- show ---------------------------------------------------------------- */
-
-static const int holder_statuses[] = {CLI_NO_QUORUM, CLI_FREE, CLI_OK};
-
-static void show_node(const redlock_node_inspection *node)
-{
-    char left[DURATION_TEXT_LEN], text[TEXT_QUOTED_LEN];
-
-    printf("  %s: ", node->result.address);
-    if (node->result.vote == REDLOCK_VOTE_FOREIGN && node->remaining_ms >= 0)
-        printf("held, %.*s..., %s left\n", OWNER_SHOWN, node->owner,
-               duration_text(node->remaining_ms, left));
-    else if (node->result.vote == REDLOCK_VOTE_FOREIGN)
-        printf("held, %.*s..., without an end\n", OWNER_SHOWN, node->owner);
-    else if (node->result.text[0] != '\0')
-        printf("%s, %s\n", redlock_vote_name(node->result.vote),
-               text_quote(node->result.text, strlen(node->result.text), text));
-    else
-        printf("%s\n", redlock_vote_name(node->result.vote));
-}
-
-static void show_text(const struct session *session, const redlock_inspection *found,
-                      const redlock_node_inspection *nodes)
-{
-    char key[TEXT_QUOTED_LEN], left[DURATION_TEXT_LEN];
-
-    text_quote(session->args->key, session->key_len, key);
-    if (found->holder == REDLOCK_HOLDER_UNKNOWN)
-        printf("%s: unknown, too few primaries answer\n", key);
-    else if (found->holder == REDLOCK_HOLDER_NONE)
-        printf("%s: free\n", key);
-    else if (found->remaining_ms >= 0)
-        printf("%s: held by %.*s... on %u of %zu, %s left\n", key, OWNER_SHOWN, found->owner,
-               (unsigned)found->votes, session->node_count,
-               duration_text(found->remaining_ms, left));
-    else
-        printf("%s: held by %.*s... on %u of %zu, without an end\n", key, OWNER_SHOWN, found->owner,
-               (unsigned)found->votes, session->node_count);
-    for (size_t i = 0; i < session->node_count; i++)
-        show_node(&nodes[i]);
-}
-
-static void show_owner(struct json *json, const char *owner, int64_t remaining_ms)
-{
-    char cut[OWNER_SHOWN + 1];
-
-    snprintf(cut, sizeof cut, "%.*s", OWNER_SHOWN, owner);
-    json_text(json, "owner", cut);
-    json_integer(json, "remaining_ms", remaining_ms);
-}
-
-static int show_object(const struct session *session, const redlock_inspection *found,
-                       const redlock_node_inspection *nodes)
-{
-    struct json json;
-
-    json_begin(&json);
-    json_text(&json, "command", session->args->name);
-    report_json_key(&json, session);
-    json_text(&json, "holder", report_holder_name(found->holder));
-    json_integer(&json, "status", holder_statuses[found->holder]);
-    json_integer(&json, "votes", found->votes);
-    if (found->holder == REDLOCK_HOLDER_ONE)
-        show_owner(&json, found->owner, found->remaining_ms);
-    json_begin_array(&json, "nodes");
-    for (size_t i = 0; i < session->node_count; i++) {
-        json_begin_object(&json);
-        json_text(&json, "address", nodes[i].result.address);
-        json_text(&json, "vote", redlock_vote_name(nodes[i].result.vote));
-        if (nodes[i].result.vote == REDLOCK_VOTE_FOREIGN)
-            show_owner(&json, nodes[i].owner, nodes[i].remaining_ms);
-        json_text(&json, "text", nodes[i].result.text);
-        json_end_object(&json);
-    }
-    json_end_array(&json);
-    return json_end(&json, STDOUT_FILENO);
-}
-
-int command_show(const struct cli_args *args)
-{
-    struct session session;
-    redlock_inspection found;
-    redlock_node_inspection nodes[REDLOCK_MAX_NODES];
-    int status = session_open(&session, args);
-    int rc;
-
-    if (status == CLI_CONTINUE) {
-        memset(&found, 0, sizeof found);
-        memset(nodes, 0, sizeof nodes);
-        rc = redlock_inspect(session.client, args->key, session.key_len, &found, nodes,
-                             session.node_count);
-        if (rc != REDLOCK_OK) {
-            status = fail(&session, rc);
-        } else {
-            status = holder_statuses[found.holder];
-            if (!args->json && !args->quiet)
-                show_text(&session, &found, nodes);
-            if (args->json && show_object(&session, &found, nodes) != 0)
-                status = no_output(args);
-        }
     }
     session_close(&session);
     return status;

@@ -5,14 +5,15 @@
 #include "help.h"
 
 static const char general_page[] =
-    "Usage: redlock COMMAND [OPTION...] KEY ...\n"
+    "Usage: redlock COMMAND [OPTION...] [KEY] ...\n"
     "Locks with a time limit, held on a majority of independent Redis or Valkey primaries.\n"
     "\n"
     "  redlock run KEY -- CMD [ARG...]  hold the lock while a command runs\n"
     "  redlock acquire KEY              take the lock, print its token, leave it to its ttl\n"
     "  redlock extend KEY TOKEN         give it a new ttl\n"
     "  redlock release KEY TOKEN        give it back\n"
-    "  redlock show KEY                 say who holds it, and for how long\n"
+    "  redlock show [KEY]               say who holds it, and which primaries' votes count\n"
+    "  redlock init                     mark new primaries: once, before the first lock\n"
     "\n"
     "  redlock COMMAND --help           options and examples of a command\n"
     "  redlock --version                the library's version\n"
@@ -23,8 +24,8 @@ static const char general_page[] =
     "\n"
     "Exit status: run gives its command's, 128+n for a signal. Otherwise 0 done, 64 usage,\n"
     "69 no quorum, 70 internal, 73 lease expired or lost, 75 held by somebody else (-E changes\n"
-    "it), 78 primaries misconfigured, 126 and 127 as in the shell. show: 0 held, 1 free,\n"
-    "69 unknown.\n";
+    "it), 78 primaries misconfigured, 126 and 127 as in the shell. show KEY: 0 held, 1 free,\n"
+    "69 unknown. show: 0 enough primaries count, 69 too few, 78.\n";
 
 static const char run_page[] =
     "Usage: redlock run [OPTION...] KEY [--] CMD [ARG...]\n"
@@ -73,26 +74,53 @@ static const char release_page[] = "Usage: redlock release [OPTION...] KEY TOKEN
                                    "\n";
 
 static const char show_page[] =
-    "Usage: redlock show [OPTION...] KEY\n"
-    "Says who holds the lock KEY, on which primaries, and for how long still. Exit status:\n"
-    "0 held, 1 free, 69 too few primaries answered.\n"
+    "Usage: redlock show [OPTION...] [KEY]\n"
+    "Says who holds the lock KEY, on which primaries, and for how long still, and of each primary\n"
+    "whether its vote counts and how its clock runs. Exit status with KEY: 0 held, 1 free,\n"
+    "69 too few primaries answered. Without: 0 enough primaries count, 69 too few, 78 they do\n"
+    "not fit together.\n"
     "\n"
+    "  redlock show\n"
     "  redlock show deploy\n"
     "  while redlock show -q deploy; do sleep 1; done\n"
-    "\n";
+    "  redlock show --sample 15s       measures also how fast their clocks run\n"
+    "\n"
+    "      --sample DUR        look at their clocks for that long, holding a lock of its own\n";
+
+static const char init_page[] =
+    "Usage: redlock init [OPTION...] [--replace N [URI]]\n"
+    "Marks the primaries as belonging together, once, before the first lock. What --max-ttl and\n"
+    "--quorum say is then what all clients use. Repeating it changes nothing. A marked primary\n"
+    "counts at once for every client, until it restarts without its data. All primaries have to\n"
+    "be up. Exit status: 0 done, 69 one is not reachable or refuses, 78 they do not fit together.\n"
+    "\n"
+    "  redlock init --no-leases-out    new primaries, or all clients have been stopped for long\n"
+    "  redlock init                    watches them first for longer than any lease lasts\n"
+    "  redlock init --replace 3 redis://redis-f    in the place of the third of the list\n"
+    "\n"
+    "      --no-leases-out     you promise that nobody holds a lock: no watching\n"
+    "      --replace N         the N-th is new; with URI it takes the place of the N-th, which is\n"
+    "                          retired if it can be reached\n";
+
+static const char guard_page[] =
+    "      --restart-guard DUR how long a primary that may have forgotten a lease does not count:\n"
+    "                          max-ttl, drift and 1s. 0: never, and it can vote twice\n";
 
 static const char common_page[] =
     "      --node URI          a primary, once for each: "
     "redis://[user[:password]@]host[:port][/db],\n"
-    "                          unix:///path[?db=n]; IPv6 in brackets\n"
+    "                          rediss:// with TLS, unix:///path[?db=n]; IPv6 in brackets\n"
     "      --nodes-file FILE   one URI a line, # begins a comment\n"
     "      --password-file FILE   its first line logs in where a URI has no password\n"
+    "      --cacert FILE       authorities that rediss:// primaries may have: the system's\n"
+    "      --cert FILE, --key-file FILE   our own certificate for them, and its key\n"
+    "      --sni NAME          the name in their certificates: the host of the URI\n"
     "      --prefix TEXT       put before KEY on the primaries\n"
-    "      --quorum N          more than a majority must agree\n"
+    "      --quorum N          more than a majority must agree: as marked by init\n"
     "      --node-timeout DUR  for one answer: a twentieth of the ttl, 20ms to 500ms\n"
     "      --connect-timeout DUR   for name, connection and greeting: 1s\n"
     "      --drift-ppm N       allowance for clocks that run at different rates: 10000\n"
-    "      --max-ttl DUR       refuse a longer ttl: 1m\n"
+    "      --max-ttl DUR       refuse a longer ttl: as marked by init, else 1m\n"
     "      --json              one JSON object a line (run: on standard error)\n"
     "  -q, --quiet             say nothing; -v, --verbose: say more, twice: everything\n"
     "  -h, --help              -V, --version\n"
@@ -120,11 +148,17 @@ void help_print(FILE *stream, enum cli_command command)
     case COMMAND_SHOW:
         page = show_page;
         break;
+    case COMMAND_INIT:
+        page = init_page;
+        break;
     case COMMAND_NONE:
     case COMMAND_ALL:
         break;
     }
     fputs(page, stream);
-    if (page != general_page)
-        fputs(common_page, stream);
+    if (page == general_page)
+        return;
+    if (command != COMMAND_INIT)
+        fputs(guard_page, stream);
+    fputs(common_page, stream);
 }

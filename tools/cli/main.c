@@ -30,6 +30,8 @@ static int dispatch(const struct cli_args *args)
         return command_release(args);
     case COMMAND_SHOW:
         return command_show(args);
+    case COMMAND_INIT:
+        return command_init(args);
     case COMMAND_NONE:
     case COMMAND_ALL:
         break;

@@ -1,8 +1,8 @@
 /*
  * The list of primaries, from wherever it was given.
  *
- * An endpoint may carry a password. So no text made here, error messages included, ever repeats an
- * endpoint: it names the option, the file and line, or the place in the list. Copies live on the
+ * An endpoint may carry a password. So no text made here, error messages included, ever repeats one
+ * as it is: it names the option, the file and line, or the place in the list. Copies live on the
  * heap and are wiped when they are done with; the word in argv is overwritten as soon as it was
  * copied. Whether an endpoint makes sense is the library's to say.
  */
@@ -201,6 +201,22 @@ int nodes_add_file(struct nodes *nodes, const char *path, char problem[NODES_PRO
         wipe(text, size);
     free(text);
     return rc;
+}
+
+void nodes_show(const struct nodes *nodes, char *text, size_t size)
+{
+    size_t used = 0;
+
+    text[0] = '\0';
+    for (size_t i = 0; i < nodes->count && used < size; i++) {
+        const char *uri = nodes->uris[i], *at = strrchr(uri, '@'), *host = strstr(uri, "://");
+        int scheme = host ? (int)(host + 3 - uri) : 0;
+
+        used += (size_t)snprintf(text + used, size - used, "%s%.*s%s", i > 0 ? " " : "",
+                                 at ? scheme : 0, uri, at ? "***" : uri);
+        if (at && used < size)
+            used += (size_t)snprintf(text + used, size - used, "%s", at);
+    }
 }
 
 int nodes_set_password(struct nodes *nodes, const char *password, char problem[NODES_PROBLEM_LEN])

@@ -36,6 +36,9 @@ int nodes_add_list(struct nodes *nodes, const char *list, char problem[NODES_PRO
 
 int nodes_set_password(struct nodes *nodes, const char *password, char problem[NODES_PROBLEM_LEN]);
 
+/* All of them between blanks, "***" for what logs in: for people to copy. */
+void nodes_show(const struct nodes *nodes, char *text, size_t size);
+
 /* The first line of a file. */
 int nodes_read_password(struct nodes *nodes, const char *path, char problem[NODES_PROBLEM_LEN]);
 

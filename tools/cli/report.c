@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "duration.h"
+#include "members.h"
 #include "output.h"
 #include "status.h"
 
@@ -25,6 +26,7 @@ struct result_name {
 
 static const struct result_name result_names[] = {
     {REDLOCK_OK, "ok"},
+    {REDLOCK_ERR_TTL, "ttl"},
     {REDLOCK_BUSY, "busy"},
     {REDLOCK_NO_QUORUM, "no_quorum"},
     {REDLOCK_WAIT_DEADLINE, "wait_deadline"},
@@ -158,6 +160,15 @@ static size_t count_answers(const struct session *session)
     return answers;
 }
 
+size_t report_barred(const redlock_node_result *results, size_t count)
+{
+    size_t barred = 0;
+
+    for (size_t i = 0; i < count; i++)
+        barred += results[i].vote == REDLOCK_VOTE_BARRED;
+    return barred;
+}
+
 /* "silent", "down, connection refused". A primary's own words may hold anything. */
 static const char *describe(const redlock_node_result *result, char text[TEXT_QUOTED_LEN + 32])
 {
@@ -209,9 +220,31 @@ void report_summary(const redlock_node_result *results, size_t count, char *text
 
 /* ---- results ------------------------------------------------------------- */
 
-static size_t quorum_of(const struct session *session)
+static void say_no_quorum(const struct session *session, const char *key)
 {
-    return session->args->quorum ? (size_t)session->args->quorum : session->node_count / 2 + 1;
+    size_t barred = report_barred(session->results, session->node_count);
+    size_t quorum = members_quorum(session);
+    char more[80] = "", left[DURATION_TEXT_LEN];
+    struct members members;
+    int64_t ms;
+
+    if (barred > 0)
+        snprintf(more, sizeof more, ", the votes of %zu do not count", barred);
+    report_say(session->args,
+               "no quorum for %s: %zu of %zu primaries gave an answer%s, %zu are needed", key,
+               count_answers(session), session->node_count, more, quorum);
+    say_nodes(session, report_say);
+    members_read(session, &members);
+    ms = barred > 0 ? members_wait_ms(&members, quorum) : -1;
+    if (ms > 0)
+        report_say(session->args, "enough of them count in %s, if nothing else happens",
+                   duration_text(ms, left));
+}
+
+static void say_misconfigured(const struct session *session, const char *key)
+{
+    report_say(session->args, "%s: %s", key, redlock_strerror(REDLOCK_ERR_MISCONFIGURED));
+    say_nodes(session, report_say);
 }
 
 void report_failure(const struct session *session, int rc)
@@ -234,9 +267,7 @@ void report_failure(const struct session *session, int rc)
         report_votes(session);
         break;
     case REDLOCK_NO_QUORUM:
-        report_say(args, "no quorum for %s: %zu of %zu primaries gave an answer, %zu are needed",
-                   key, count_answers(session), session->node_count, quorum_of(session));
-        say_nodes(session, report_say);
+        say_no_quorum(session, key);
         break;
     case REDLOCK_EXPIRED:
         if (args->command == COMMAND_EXTEND || args->command == COMMAND_RELEASE)
@@ -250,6 +281,15 @@ void report_failure(const struct session *session, int rc)
         report_say(args, "the lock %s is lost: removed, or another owner's", key);
         say_nodes(session, report_say);
         break;
+    case REDLOCK_ERR_MISCONFIGURED:
+        say_misconfigured(session, key);
+        break;
+    case REDLOCK_ERR_TTL: /* all else about a ttl is found before primaries are asked */
+        report_always("%s: the ttl, %s, is longer than these primaries are marked for: use a "
+                      "shorter --ttl and renew it (run renews by itself), or mark them for more "
+                      "with 'redlock init --max-ttl', see redlock(1)",
+                      key, duration_text(args->ttl_ms, duration));
+        break;
     case REDLOCK_CANCELLED:
         break;
     default:
@@ -257,8 +297,6 @@ void report_failure(const struct session *session, int rc)
             report_always("%s: %s", key, redlock_strerror(rc));
         else
             report_say(args, "%s: %s", key, redlock_strerror(rc));
-        if (rc == REDLOCK_ERR_MISCONFIGURED)
-            say_nodes(session, report_say);
         break;
     }
 }
@@ -267,7 +305,8 @@ void report_failure(const struct session *session, int rc)
 
 void report_json_key(struct json *json, const struct session *session)
 {
-    json_bytes(json, "key", session->args->key, session->key_len);
+    if (session->args->key)
+        json_bytes(json, "key", session->args->key, session->key_len);
 }
 
 void report_json_nodes(struct json *json, const redlock_node_result *results, size_t count)

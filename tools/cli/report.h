@@ -39,6 +39,9 @@ const char *report_holder_name(redlock_holder holder);
 void report_json_key(struct json *json, const struct session *session);
 void report_json_nodes(struct json *json, const redlock_node_result *results, size_t count);
 
+/* How many were not asked since their vote does not count. */
+size_t report_barred(const redlock_node_result *results, size_t count);
+
 /* "10.0.0.1:6379 silent; 10.0.0.2:6379 down, refused": those that did not vote for us. "" if none.
  */
 void report_summary(const redlock_node_result *results, size_t count, char *text, size_t size);

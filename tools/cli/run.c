@@ -72,12 +72,14 @@ static void say_acquired(struct wrapper *wrapper)
     char key[TEXT_QUOTED_LEN], left[DURATION_TEXT_LEN];
     struct json json;
 
+    wrapper->margin = redlock_margin(wrapper->lock);
     if (wrapper->args->json) {
         supervise_begin_event(wrapper, &json, "acquired");
         json_integer(&json, "deadline_ns", supervise_deadline_ns(wrapper));
         json_text(&json, "clock", clock_name());
         json_integer(&json, "validity_ms", redlock_remaining_ms(wrapper->lock));
         json_integer(&json, "ttl_ms", wrapper->args->ttl_ms);
+        json_integer(&json, "margin", wrapper->margin);
         report_json_nodes(&json, session->results, session->node_count);
         json_end(&json, STDERR_FILENO);
     }

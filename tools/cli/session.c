@@ -54,10 +54,15 @@ static int make_client(struct session *session, char *reason, size_t size)
     options.quorum = (uint32_t)args->quorum;
     options.drift_ppm = (uint32_t)args->drift_ppm;
     options.max_ttl_ms = args->max_ttl_ms;
+    options.restart_guard_ms = args->restart_guard_ms;
     options.node_timeout_ms = args->node_timeout_ms;
     options.connect_timeout_ms = args->connect_timeout_ms;
     options.prefix = args->prefix;
     options.client_name = "redlock-cli";
+    options.ca_file = args->ca_file;
+    options.cert_file = args->cert_file;
+    options.key_file = args->key_file;
+    options.server_name = args->server_name;
     if (args->verbose) {
         options.log = log_line;
         options.log_context = (void *)(uintptr_t)args;
@@ -86,11 +91,15 @@ int session_open(struct session *session, const struct cli_args *args)
 
     memset(session, 0, sizeof *session);
     session->args = args;
-    session->key_len = strlen(args->key);
+    session->key_len = args->key ? strlen(args->key) : 0;
     session->node_count = args->nodes.count;
     rc = redlock_cancel_new(&session->cancel);
     if (rc == REDLOCK_OK)
         rc = make_client(session, reason, sizeof reason);
+    if (rc == REDLOCK_OK && args->restart_guard_ms == 0 &&
+        !args->verbose) /* else it is in the log */
+        report_say(args, "the restart guard is off: a primary that restarts without its data can "
+                         "vote twice");
     if (rc == REDLOCK_OK)
         return CLI_CONTINUE;
     status = session_status(session, rc);
@@ -232,7 +241,8 @@ static void say_outage(const struct session *session, redlock_node_result *resul
             results[i].vote = REDLOCK_VOTE_NONE;
     text_quote(session->args->key, session->key_len, key);
     report_summary(results, session->node_count, summary, sizeof summary);
-    report_say(session->args, "waiting for %s: too few primaries answer (%s)", key, summary);
+    report_say(session->args, "waiting for %s: too few primaries %s (%s)", key,
+               report_barred(results, session->node_count) > 0 ? "count" : "answer", summary);
 }
 
 static void say_waiting(const struct session *session, const redlock_inspection *found,
@@ -363,6 +373,28 @@ static int is_held_outside(const struct session *session)
            redlock_inspect(session->client, key, session->key_len, &found, NULL, 0) == REDLOCK_OK &&
            found.holder == REDLOCK_HOLDER_ONE && strlen(found.owner) == length &&
            memcmp(found.owner, token, length) == 0;
+}
+
+int session_sleep(const struct notes *notes, int64_t until_ns)
+{
+    struct pollfd fd = {.fd = notes->read_fd, .events = POLLIN};
+    struct note note;
+
+    for (;;) {
+        int64_t now_ns = clock_now_ns();
+
+        while (notes_next(notes, &note)) {
+            if (note.kind != NOTE_SIGNAL)
+                continue;
+            if (note.value == SIGTSTP)
+                signals_stop(SIGTSTP);
+            else if (signals_ends(note.value))
+                return note.value;
+        }
+        if (now_ns >= until_ns)
+            return 0;
+        poll(&fd, 1, clock_poll_timeout(until_ns, now_ns));
+    }
 }
 
 int session_acquire(struct session *session, const redlock_lock_options *options,

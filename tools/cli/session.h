@@ -25,6 +25,9 @@ void session_close(struct session *session);
 /* Options for a lock of this session: ttl, wait, cancel, results. */
 void session_lock_options(struct session *session, redlock_lock_options *options);
 
+/* Until then, or until a signal that ends a process: its number, else 0. For signals_catch(). */
+int session_sleep(const struct notes *notes, int64_t until_ns);
+
 /* The exit status that stands for a result of the library. */
 int session_status(const struct session *session, int rc);
 

@@ -123,6 +123,20 @@ static void note_reason(struct wrapper *wrapper)
                    sizeof wrapper->reason);
 }
 
+/* How many primaries may still fail: told when that changes. */
+static void say_margin(struct wrapper *wrapper)
+{
+    char key[TEXT_QUOTED_LEN];
+    int margin = redlock_margin(wrapper->lock);
+
+    if (margin == wrapper->margin || margin < 0)
+        return;
+    wrapper->margin = margin;
+    event_with(wrapper, "margin", "margin", margin);
+    report_detail(wrapper->args, "%s is kept while no more than %d of its primaries fail",
+                  quoted_key(wrapper, key), margin);
+}
+
 /* One line, the first time the command is made to end. */
 static void say_why(struct wrapper *wrapper, int64_t deadline_ns)
 {
@@ -195,12 +209,14 @@ static void on_note(struct wrapper *wrapper, const struct note *note)
         wrapper->reason[0] = '\0';
         event_with(wrapper, "renewed", "deadline_ns", note->deadline_ns);
         report_detail(wrapper->args, "%s renewed", quoted_key(wrapper, key));
+        say_margin(wrapper);
         break;
     case NOTE_FAILING:
         note_reason(wrapper);
         event_with(wrapper, "renewal_failing", "remaining_ms", redlock_remaining_ms(wrapper->lock));
         report_detail(wrapper->args, "%s could not be renewed, trying again (%s)",
                       quoted_key(wrapper, key), wrapper->reason);
+        say_margin(wrapper);
         break;
     case NOTE_LOST:
         watch_lost(&wrapper->backup, clock_now_ns());
