@@ -26,7 +26,7 @@
  *    not at all; evicting one lock key is never seen.
  *  - It is not a fence. Writes already on their way when a lease ends still
  *    arrive. Only the guarded resource can refuse them, by comparing a number
- *    that grows with each holder; this version does not issue such numbers.
+ *    that grows with each holder: redlock_fence() gives one.
  *  - It is not a queue. Waiters of one client are served in order; between
  *    clients the next holder is whoever asks first.
  *  - It is not reentrant, and it protects nothing from code that does not ask.
@@ -336,6 +336,12 @@ typedef struct redlock_lock_options {
      */
     redlock_node_result *results;
     size_t result_count;
+
+    /*
+     * 1: with a fencing token, see redlock_fence(). The primaries must have been marked by
+     * redlock_init(), and allow scripts; needs the restart guard.
+     */
+    int fence;
 } redlock_lock_options;
 
 /* Threads: any. Blocks: never. */
@@ -441,6 +447,18 @@ REDLOCK_API int64_t redlock_deadline_ns(const redlock_lock *lock);
  * be at least REDLOCK_TOKEN_LEN. Threads: any. Blocks: never on the network.
  * Returns 0; errors STATE (not acquired), ARGUMENT, FORKED. */
 REDLOCK_API int redlock_token(const redlock_lock *lock, char *token, size_t token_size);
+
+/*
+ * The fencing token of a lock acquired with options.fence: larger than that of every earlier holder
+ * of this name, whatever clocks do, as long as not a majority of the primaries forgot. Give
+ * it to the guarded resource with each write, and have that refuse a smaller one than it has
+ * seen: UPDATE ... SET ..., fence = f WHERE ... AND fence <= f. It stays the same while the
+ * lock is held; numbers may be left out. docs/safety.md has the argument.
+ * Threads: any. Blocks: never on the network.
+ * Returns the token, > 0; or a negative error: STATE (not a fenced lock, or one that was never
+ * held), ARGUMENT, FORKED.
+ */
+REDLOCK_API int64_t redlock_fence(const redlock_lock *lock);
 
 /*
  * How many of the primaries that keep the lock could fail before the quorum is gone; -1 if it is
@@ -585,6 +603,11 @@ typedef struct redlock_init_options {
     uint32_t retire;  /* marks it as one that doesn't count any more, for every client */
     uint32_t replace; /* it is a new server in the place of another: whatever marker it has is
                          overwritten, when it has been watched for a whole restart guard */
+
+    /* 1: primaries that forgot their fencing numbers, where too few others know them, go on from
+     * the time of day in milliseconds, the largest that any primary shows. You promise that no
+     * clock was set back since the last fenced lock. */
+    int fence_base;
 } redlock_init_options;
 
 /* Threads: any. Blocks: never. */

@@ -296,6 +296,7 @@ int redlock_init(redlock_client *client, const redlock_init_options *options,
     if (rc != 0)
         return rc;
     config = (struct redlock__init_config){.no_leases_out = checked.no_leases_out != 0,
+                                           .fence_base = checked.fence_base != 0,
                                            .retire = checked.retire,
                                            .replace = checked.replace};
     cancel_state = redlock__enter(client);

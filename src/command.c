@@ -18,10 +18,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "fence.h"
 #include "marker.h"
 
 enum {
-    MAX_ARGS = 8,
+    MAX_ARGS = 12,
     NUMBER_LEN = 24,
     SEEN_KEY_LEN = 64
 };
@@ -60,6 +61,38 @@ const char redlock__mark_script[] =
     "redis.call('SET', KEYS[1], ARGV[3]) "
     "redis.call('DEL', KEYS[2]) "
     "return ARGV[3]";
+
+/* Source of the three: docs/safety.md, "Fencing". The key comes last: an error in between leaves no
+ * lock without its number. A counter that is missing, expired or evicted, starts at the floor. */
+const char redlock__grant_script[] =
+    "local floor = redis.call('GET', KEYS[4]) "
+    "if not floor or redis.call('GET', KEYS[3]) ~= ARGV[4] then return -2 end "
+    "if redis.call('GET', KEYS[1]) then return -1 end "
+    "local base = string.match(ARGV[4], '%d+$') "
+    "local f = math.max(tonumber(redis.call('GET', KEYS[2]) or floor), tonumber(base), "
+    "tonumber(ARGV[3])) + 1 "
+    "local text = string.format('%.0f', f) "
+    "redis.call('SET', KEYS[2], text, 'PX', ARGV[5]) "
+    "if f > tonumber(floor) then redis.call('SET', KEYS[4], text) end "
+    "redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2]) "
+    "return f";
+
+const char redlock__settle_script[] =
+    "local floor = redis.call('GET', KEYS[4]) "
+    "if not floor or redis.call('GET', KEYS[3]) ~= ARGV[3] then return 0 end "
+    "if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end "
+    "local f = tonumber(ARGV[2]) "
+    "if tonumber(redis.call('GET', KEYS[2]) or floor) > f then return -1 end "
+    "redis.call('SET', KEYS[2], ARGV[2], 'PX', ARGV[4]) "
+    "if f > tonumber(floor) then redis.call('SET', KEYS[4], ARGV[2]) end "
+    "return 1";
+
+const char redlock__recover_script[] =
+    "local base = redis.call('GET', KEYS[1]) or '' "
+    "if base ~= ARGV[1] then return base end "
+    "if not redis.call('GET', KEYS[2]) then redis.call('SET', KEYS[2], ARGV[3]) end "
+    "redis.call('SET', KEYS[1], ARGV[2]) "
+    "return ARGV[2]";
 
 /* ---- requests ----------------------------------------------------------- */
 
@@ -227,12 +260,88 @@ struct redlock__bytes redlock__encode_fact(enum redlock__command command)
                  {REDLOCK__CMD_INFO_REPLICATION, {"INFO", "replication"}},
                  {REDLOCK__CMD_SETTINGS, {"CONFIG", "GET", "*append*"}},
                  {REDLOCK__CMD_MARKER, {"GET", REDLOCK__MARKER_KEY}},
-                 {REDLOCK__CMD_TIME, {"TIME"}}};
+                 {REDLOCK__CMD_TIME, {"TIME"}},
+                 {REDLOCK__CMD_BASE, {"GET", REDLOCK__BASE_KEY}},
+                 {REDLOCK__CMD_FLOOR, {"GET", REDLOCK__FLOOR_KEY}}};
     struct args args = {0};
 
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
         for (size_t k = 0; k < 3 && texts[i].command == command && texts[i].words[k] != NULL; k++)
             add(&args, texts[i].words[k]);
+    return encode(&args);
+}
+
+/* The keys of a fenced lock: its own, its counter, base and floor. */
+static bool add_fenced(struct args *args, const char *script, const void *key, size_t key_len,
+                       char *counter)
+{
+    static const char before[] = "redlock:fence:{", after[] = "}";
+    size_t len = sizeof(before) - 1;
+
+    if (key_len > REDLOCK_MAX_KEY_LEN)
+        return false;
+    memcpy(counter, before, len);
+    memcpy(counter + len, key, key_len);
+    len += key_len;
+    memcpy(counter + len, after, sizeof(after) - 1);
+    len += sizeof(after) - 1;
+    add(args, "EVAL");
+    add(args, script);
+    add(args, "4");
+    add_bytes(args, key, key_len);
+    add_bytes(args, counter, len);
+    add(args, REDLOCK__BASE_KEY);
+    add(args, REDLOCK__FLOOR_KEY);
+    return true;
+}
+
+struct redlock__bytes redlock__encode_grant(const void *key, size_t key_len, const char *token,
+                                            int64_t ttl_ms, int64_t heard, const char *base)
+{
+    struct args args = {0};
+    char counter[REDLOCK_MAX_KEY_LEN + 32], ttl[NUMBER_LEN], number[NUMBER_LEN], keep[NUMBER_LEN];
+    if (!add_fenced(&args, redlock__grant_script, key, key_len, counter))
+        return (struct redlock__bytes){0};
+    snprintf(ttl, sizeof(ttl), "%" PRId64, ttl_ms);
+    snprintf(number, sizeof(number), "%" PRId64, heard);
+    snprintf(keep, sizeof(keep), "%d", REDLOCK__FENCE_TTL_MS);
+    add(&args, token);
+    add(&args, ttl);
+    add(&args, number);
+    add(&args, base);
+    add(&args, keep);
+    return encode(&args);
+}
+
+struct redlock__bytes redlock__encode_settle(const void *key, size_t key_len, const char *token,
+                                             int64_t fence, const char *base)
+{
+    struct args args = {0};
+    char counter[REDLOCK_MAX_KEY_LEN + 32], number[NUMBER_LEN], keep[NUMBER_LEN];
+    if (!add_fenced(&args, redlock__settle_script, key, key_len, counter))
+        return (struct redlock__bytes){0};
+    snprintf(number, sizeof(number), "%" PRId64, fence);
+    snprintf(keep, sizeof(keep), "%d", REDLOCK__FENCE_TTL_MS);
+    add(&args, token);
+    add(&args, number);
+    add(&args, base);
+    add(&args, keep);
+    return encode(&args);
+}
+
+struct redlock__bytes redlock__encode_recover(const char *old, const char *base, int64_t number)
+{
+    struct args args = {0};
+    char floor[NUMBER_LEN];
+    snprintf(floor, sizeof(floor), "%" PRId64, number);
+    add(&args, "EVAL");
+    add(&args, redlock__recover_script);
+    add(&args, "2");
+    add(&args, REDLOCK__BASE_KEY);
+    add(&args, REDLOCK__FLOOR_KEY);
+    add(&args, old);
+    add(&args, base);
+    add(&args, floor);
     return encode(&args);
 }
 
@@ -284,6 +393,7 @@ enum match {
     MATCH_TYPE,    /* any reply of this type */
     MATCH_OK,      /* a status, and that says OK */
     MATCH_INTEGER, /* this integer */
+    MATCH_NUMBER,  /* a fencing number */
 };
 
 static const struct rule {
@@ -303,6 +413,11 @@ static const struct rule {
     {REDLOCK__CMD_RELEASE, REDIS_REPLY_INTEGER, MATCH_INTEGER, 1, REDLOCK_VOTE_OURS},
     {REDLOCK__CMD_RELEASE, REDIS_REPLY_INTEGER, MATCH_INTEGER, 0, REDLOCK_VOTE_FREE},
     {REDLOCK__CMD_RELEASE, REDIS_REPLY_INTEGER, MATCH_INTEGER, -1, REDLOCK_VOTE_FOREIGN},
+    {REDLOCK__CMD_GRANT, REDIS_REPLY_INTEGER, MATCH_NUMBER, 0, REDLOCK_VOTE_OURS},
+    {REDLOCK__CMD_GRANT, REDIS_REPLY_INTEGER, MATCH_INTEGER, -1, REDLOCK_VOTE_FOREIGN},
+    {REDLOCK__CMD_SETTLE, REDIS_REPLY_INTEGER, MATCH_INTEGER, 1, REDLOCK_VOTE_OURS},
+    {REDLOCK__CMD_SETTLE, REDIS_REPLY_INTEGER, MATCH_INTEGER, 0, REDLOCK_VOTE_FREE},
+    {REDLOCK__CMD_SETTLE, REDIS_REPLY_INTEGER, MATCH_INTEGER, -1, REDLOCK_VOTE_FREE},
     {REDLOCK__CMD_PTTL, REDIS_REPLY_INTEGER, MATCH_INTEGER, -2, REDLOCK_VOTE_FREE},
     {REDLOCK__CMD_PTTL, REDIS_REPLY_INTEGER, MATCH_TYPE, 0, REDLOCK_VOTE_FOREIGN},
     {REDLOCK__CMD_HINT, REDIS_REPLY_INTEGER, MATCH_INTEGER, -2, REDLOCK_VOTE_FREE},
@@ -370,6 +485,8 @@ static bool rule_matches(const struct rule *rule, const struct redisReply *reply
         return reply->len == 2 && starts_with(reply, "OK");
     case MATCH_INTEGER:
         return rule->integer == reply->integer;
+    case MATCH_NUMBER:
+        return reply->integer > 0 && reply->integer <= REDLOCK__FENCE_MAX;
     case MATCH_TYPE:
         break;
     }
@@ -452,9 +569,16 @@ void redlock__decode(enum redlock__command command, const struct redisReply *rep
         return;
     }
     answer->vote = vote_of(command, reply);
+    if (command == REDLOCK__CMD_GRANT && reply->type == REDIS_REPLY_INTEGER &&
+        reply->integer == REDLOCK__GRANT_FORGOT) {
+        answer->value = REDLOCK__GRANT_FORGOT;
+        snprintf(answer->text, sizeof(answer->text), "it forgot its fencing numbers just now");
+        return;
+    }
     if (answer->vote == REDLOCK_VOTE_ERROR)
         describe_error(answer, reply);
-    else if (command == REDLOCK__CMD_PTTL || command == REDLOCK__CMD_HINT)
+    else if (command == REDLOCK__CMD_PTTL || command == REDLOCK__CMD_HINT ||
+             command == REDLOCK__CMD_GRANT)
         answer->value = reply->integer;
     else if (command == REDLOCK__CMD_GET || command == REDLOCK__CMD_OWNER ||
              command == REDLOCK__CMD_EXTEND_NATIVE)

@@ -29,6 +29,8 @@ enum redlock__command {
     REDLOCK__CMD_EXTEND_NATIVE,  /* SET key token IFEQ token GET PX ttl: the time as it is told */
     REDLOCK__CMD_RELEASE_NATIVE, /* DELIFEQ key token, or DELEX key IFEQ token */
     REDLOCK__CMD_OWNER,          /* GET, after one of those that removed nothing */
+    REDLOCK__CMD_GRANT,          /* SET for a fenced lock: with a number (fence.h) */
+    REDLOCK__CMD_SETTLE,         /* raises the counter to the token while the key is ours */
     /* facts (facts.h), in the greeting and in samples */
     REDLOCK__CMD_INFO_SERVER,
     REDLOCK__CMD_INFO_REPLICATION,
@@ -36,7 +38,10 @@ enum redlock__command {
     REDLOCK__CMD_MARKER,   /* GET of the marker */
     REDLOCK__CMD_TIME,
     REDLOCK__CMD_SEEN, /* since when this run is known; writes that down the first time */
-    REDLOCK__CMD_MARK  /* compare and set the marker; gives what is there then */
+    REDLOCK__CMD_MARK, /* compare and set the marker; gives what is there then */
+    REDLOCK__CMD_BASE, /* GET of the base */
+    REDLOCK__CMD_FLOOR,
+    REDLOCK__CMD_RECOVER /* compare and set the base; gives what is there then */
 };
 
 /* Encoded bytes; free with redlock__bytes_free(). */
@@ -59,24 +64,40 @@ struct redlock__bytes redlock__encode_delifeq(const void *key, size_t key_len, c
 struct redlock__bytes redlock__encode_delex(const void *key, size_t key_len, const char *token);
 struct redlock__bytes redlock__encode_pttl(const void *key, size_t key_len);
 struct redlock__bytes redlock__encode_get(const void *key, size_t key_len);
-/* INFO_SERVER, INFO_REPLICATION, SETTINGS, MARKER, TIME. */
+/* A fenced lock. base: the text the primary's base must have, or it forgot. heard: the largest
+ * number known of this name, so that those behind catch up. */
+struct redlock__bytes redlock__encode_grant(const void *key, size_t key_len, const char *token,
+                                            int64_t ttl_ms, int64_t heard, const char *base);
+struct redlock__bytes redlock__encode_settle(const void *key, size_t key_len, const char *token,
+                                             int64_t fence, const char *base);
+/* INFO_SERVER, INFO_REPLICATION, SETTINGS, MARKER, TIME, BASE, FLOOR. */
 struct redlock__bytes redlock__encode_fact(enum redlock__command command);
 struct redlock__bytes redlock__encode_seen(const char *run_id);
 /* Writes `marker` if the marker is `old` ("": none) and, unless that is "", the key that says since
  * when the run is known has the value `seen`. */
 struct redlock__bytes redlock__encode_mark(const char *run_id, const char *old, const char *seen,
                                            const char *marker);
+/* Writes the base `base`, with that number, if it is `old` ("": none); makes a floor if there is
+ * none. */
+struct redlock__bytes redlock__encode_recover(const char *old, const char *base, int64_t number);
 void redlock__bytes_free(struct redlock__bytes *bytes);
+
+enum {
+    REDLOCK__GRANT_FORGOT = -2 /* GRANT's number where the base or the floor is another */
+};
 
 /* The Lua texts, for the simulator, which recognizes them. */
 extern const char redlock__extend_script[];
 extern const char redlock__release_script[];
 extern const char redlock__seen_script[];
 extern const char redlock__mark_script[];
+extern const char redlock__grant_script[];
+extern const char redlock__settle_script[];
+extern const char redlock__recover_script[];
 
 /*
  * An answer as the core sees it. `value` is PTTL's number (-1 no ttl, -2 no
- * key); `text` is an error's text, or GET's value, made printable and cut.
+ * key), or GRANT's; `text` is an error's text, or GET's value, made printable and cut.
  */
 struct redlock__answer {
     redlock_vote vote; /* OURS, FREE, FOREIGN, ERROR */
@@ -87,6 +108,8 @@ struct redlock__answer {
 /*
  * SET:     +OK ours; nil foreign.
  * EXTEND, RELEASE: 1 ours; 0 free; -1 foreign.
+ * GRANT:   n > 0 ours, value set; -1 foreign; -2 error, value set: it forgot its numbers.
+ * SETTLE:  1 ours; 0 free: the key isn't ours; -1 free as well: its counter is above the token.
  * PTTL, HINT: -2 free; else foreign, value set.
  * GET:     nil free; else foreign, text set.
  * EXTEND_NATIVE: nil free; a value foreign, text set: the key's owner before, which may be us.

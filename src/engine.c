@@ -107,11 +107,19 @@ static void grant_news(struct redlock__engine *engine, struct redlock__grant *gr
         event->result == REDLOCK__RESULT_ANSWER || event->result == REDLOCK__RESULT_LATE;
 
     if (event->result == REDLOCK__RESULT_DROPPED)
-        redlock__grant_dropped(grant, node, command == REDLOCK__CMD_SET, event->written);
+        redlock__grant_dropped(grant, node,
+                               command == REDLOCK__CMD_SET || command == REDLOCK__CMD_GRANT,
+                               event->written);
     if (!answered)
         return;
-    if (command == REDLOCK__CMD_SET)
+    if (command == REDLOCK__CMD_GRANT && event->answer.vote == REDLOCK_VOTE_OURS)
+        grant->name->heard = redlock__max(grant->name->heard, event->answer.value);
+    if (command == REDLOCK__CMD_GRANT && event->answer.value == REDLOCK__GRANT_FORGOT)
+        redlock__watch_doubt(engine, node, now_ns);
+    if (command == REDLOCK__CMD_SET || command == REDLOCK__CMD_GRANT)
         redlock__grant_set_answer(grant, node, event->answer.vote);
+    else if (command == REDLOCK__CMD_SETTLE)
+        redlock__grant_settle_answer(grant, node, event->answer.vote);
     else if (command == REDLOCK__CMD_EXTEND)
         redlock__grant_extend_answer(grant, node, event->answer.vote);
     else
@@ -164,6 +172,7 @@ static void deliver(struct redlock__engine *engine, uint32_t node,
                                                .command = event->tag.command,
                                                .round_no = event->tag.round,
                                                .vote = event->answer.vote,
+                                               .number = event->answer.value,
                                                .text = event->answer.text,
                                                .jitter = redlock__engine_jitter(engine)};
             redlock__lease_answer(lease, &news, now_ns);

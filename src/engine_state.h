@@ -46,7 +46,10 @@ struct redlock__engine {
     uint32_t node_ppm[REDLOCK_MAX_NODES];
     int64_t mark_ns[REDLOCK_MAX_NODES]; /* not marked again before */
     uint32_t probes[REDLOCK_MAX_NODES]; /* requests of ours on their way */
+    uint32_t bases_owed;                /* mask: writing the base */
     uint32_t times_owed, marks_owed;    /* masks: TIME, and writing the marker */
+    uint32_t doubted;                   /* mask: asked anew what it remembers */
+    bool oblivion;                      /* some member that counts forgot its fencing numbers */
     bool misfit;                        /* some primary doesn't belong in the list */
     bool longer_told;                   /* somebody's lease outlives the guard: said once */
     bool began;                    /* a lock was held: from then on a misfit only loses its vote */
@@ -123,6 +126,15 @@ void redlock__watch_handle_deadline(struct redlock__engine *engine, int64_t now_
 /* Writes a marker. False: it could not be sent. */
 bool redlock__watch_mark(struct redlock__engine *engine, uint32_t i,
                          const struct redlock__marker *marker, const char *seen, int64_t now_ns);
+
+/* Whether it may grant fenced locks; if not, why. */
+bool redlock__watch_remembers(const struct redlock__engine *engine, uint32_t i);
+const char *redlock__watch_oblivion(const struct redlock__engine *engine, uint32_t i);
+/* It may have forgotten its numbers without a restart: asks it for what is there now. */
+void redlock__watch_doubt(struct redlock__engine *engine, uint32_t i, int64_t now_ns);
+/* Writes a base. */
+bool redlock__watch_base(struct redlock__engine *engine, uint32_t i,
+                         const struct redlock__base *base, int64_t now_ns);
 
 /* ---- init.c ---- */
 

@@ -12,6 +12,7 @@
 
 #include "clock.h"
 #include "command.h"
+#include "fence.h"
 #include "marker.h"
 #include "redlock.h"
 
@@ -22,6 +23,8 @@ enum redlock__fact {
     REDLOCK__FACT_MARKER,      /* GET of the marker, or what is there after writing it */
     REDLOCK__FACT_SEEN,        /* since when this run is known to run: by the primary's own clock */
     REDLOCK__FACT_CLOCK,       /* TIME */
+    REDLOCK__FACT_BASE,        /* of fencing numbers (fence.h) */
+    REDLOCK__FACT_FLOOR,
     REDLOCK__FACTS
 };
 
@@ -50,6 +53,9 @@ struct redlock__facts {
     char seen[24];     /* the key's value: the primary's time in microseconds */
     int64_t seen_age_us, seen_asked_ns;
     struct redlock__sample sample;
+    char base_text[REDLOCK__BASE_LEN]; /* "": there is none */
+    bool recover_refused;              /* on this connection */
+    int64_t floor, floor_asked_ns;     /* -1: there is none */
 };
 
 /* The kind of fact a command asks for; REDLOCK__FACTS: none. */

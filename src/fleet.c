@@ -150,6 +150,8 @@ void redlock__fleet_settle(struct redlock__fleet *fleet, struct redlock__member 
         fleet->marker = reference->marker;
     }
     fleet->all_seen = redlock__count(ready) == fleet->n;
+    for (uint32_t i = 0; i < fleet->n; i++)
+        fleet->based = fleet->based || members[i].based;
     find_misfits(fleet, members, reference);
     find_twins(fleet, members, ready);
     fleet->quorum = fleet->asked_quorum;

@@ -124,6 +124,12 @@ void redlock__grant_warn(struct redlock__grant *grant, uint32_t nodes, int64_t c
     grant->cut_ms = cut_ms;
 }
 
+void redlock__grant_settle_answer(struct redlock__grant *grant, uint32_t node, redlock_vote vote)
+{
+    if (vote == REDLOCK_VOTE_OURS)
+        grant->known |= bit_of(node);
+}
+
 void redlock__grant_forgotten(struct redlock__grant *grant, uint32_t node)
 {
     grant->known &= ~bit_of(node);

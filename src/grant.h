@@ -76,6 +76,8 @@ uint32_t redlock__grant_cut(const struct redlock__grant *grant, int64_t ttl_ms);
 uint32_t redlock__grant_share(struct redlock__grant *grant, int64_t *cut_ms);
 /* That, on the other side. */
 void redlock__grant_warn(struct redlock__grant *grant, uint32_t nodes, int64_t cut_ms);
+/* To SETTLE: ours, or not known (its counter may just have been higher). */
+void redlock__grant_settle_answer(struct redlock__grant *grant, uint32_t node, redlock_vote vote);
 
 /* The primary lost its keys, or is another one now. */
 void redlock__grant_forgotten(struct redlock__grant *grant, uint32_t node);

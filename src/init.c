@@ -7,6 +7,7 @@
  */
 #include "init.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -134,6 +135,47 @@ static void mark(struct redlock__engine *engine, struct redlock__init *init, uin
         tell(init, i, REDLOCK_VOTE_DOWN, redlock__engine_absence(engine->nodes[i]));
 }
 
+/* The largest time of day among the primaries, in milliseconds: above all numbers given so far, if
+ * there were fewer than one a millisecond, and no clock was set back. */
+static int64_t time_base(const struct redlock__engine *engine, int64_t now_ns)
+{
+    int64_t base = 0;
+
+    for (uint32_t i = 0; i < engine->n; i++) {
+        const struct redlock__clock *clock = &engine->members[i].clock;
+
+        if (clock->samples > 0)
+            base = redlock__max(base, redlock__add(now_ns, clock->last.most_ns) / REDLOCK__MS + 1);
+    }
+    return base;
+}
+
+/* Fencing starts at 0 where no primary was prepared for it, or where told to at the time of day:
+ * all may have forgotten that they were. What single ones forgot they take over from the others. */
+static void prepare_fencing(struct redlock__engine *engine, struct redlock__init *init,
+                            int64_t now_ns)
+{
+    struct redlock__base base = {0};
+
+    if (engine->fleet.based && !init->config.fence_base)
+        return;
+    if (init->config.fence_base)
+        base.number = time_base(engine, now_ns);
+    for (uint32_t i = 0; i < engine->n; i++) {
+        const struct redlock__member *member = &engine->members[i];
+        bool marked = has(init->written, i) || engine->standings[i].counts;
+
+        if (!marked || i + 1 == init->config.retire || redlock__watch_remembers(engine, i) ||
+            !member->facts.given[REDLOCK__FACT_BASE])
+            continue;
+        memcpy(base.run_id, member->facts.run_id, sizeof base.run_id);
+        if (member->based)
+            base.number = redlock__max(base.number, member->base.number);
+        if (redlock__watch_base(engine, i, &base, now_ns))
+            init->rebased |= UINT32_C(1) << i;
+    }
+}
+
 static void decide(struct redlock__engine *engine, struct redlock__init *init, int64_t now_ns)
 {
     enum step steps[REDLOCK_MAX_NODES];
@@ -160,6 +202,27 @@ static void decide(struct redlock__engine *engine, struct redlock__init *init, i
     for (uint32_t i = 0; i < engine->n; i++)
         if (steps[i] == MARK_NOW && (!wait || engine->fleet.marked))
             mark(engine, init, i, now_ns);
+    if (!wait)
+        prepare_fencing(engine, init, now_ns);
+}
+
+/* Those whose base was written. Without the right to it they still lock, and are said to when
+ * somebody asks for a fencing token; who asked for a base is told here. */
+static void sum_up_fencing(struct redlock__engine *engine, struct redlock__init *init)
+{
+    for (uint32_t i = 0; i < engine->n && init->config.fence_base; i++) {
+        redlock_node_result *result = &init->results[i];
+
+        if (!has(init->rebased, i) || result->vote != REDLOCK_VOTE_OURS)
+            continue;
+        if (redlock__watch_remembers(engine, i)) {
+            (void)snprintf(result->text, sizeof result->text, "fencing goes on above %" PRId64,
+                           engine->members[i].base.number);
+            continue;
+        }
+        tell(init, i, REDLOCK_VOTE_ERROR, redlock__watch_oblivion(engine, i));
+        init->result = REDLOCK_NO_QUORUM;
+    }
 }
 
 static void sum_up(struct redlock__engine *engine, struct redlock__init *init)
@@ -198,9 +261,10 @@ void redlock__init_news(struct redlock__engine *engine, int64_t now_ns)
         }
         decide(engine, init, now_ns);
     }
-    if ((init->written & engine->marks_owed) != 0)
+    if ((init->written & engine->marks_owed) != 0 || (init->rebased & engine->bases_owed) != 0)
         return;
     sum_up(engine, init);
+    sum_up_fencing(engine, init);
     init->done = true;
 }
 

@@ -11,7 +11,7 @@
 #include "redlock.h"
 
 struct redlock__init_config {
-    bool no_leases_out;
+    bool no_leases_out, fence_base;
     uint32_t retire, replace; /* from 1; 0: none */
 };
 
@@ -21,7 +21,7 @@ struct redlock__init {
     bool decided, done;
     int result;
     int64_t wait_ms;
-    uint32_t written;              /* whose marker is being written */
+    uint32_t written, rebased;     /* whose marker, whose base is being written */
     redlock_node_result results[]; /* n; addresses are the facade's to fill */
 };
 

@@ -13,20 +13,13 @@
 #include <assert.h>
 #include <string.h>
 
+#include "fence.h"
+#include "hold.h"
 #include "validity.h"
 
 static uint32_t all_nodes(const struct redlock__lease *lease)
 {
     return lease->n >= 32 ? UINT32_MAX : (UINT32_C(1) << lease->n) - 1;
-}
-
-static void finish(struct redlock__lease *lease, int result)
-{
-    if (lease->op == REDLOCK__OP_NONE)
-        return;
-    lease->op = REDLOCK__OP_NONE;
-    lease->result = result;
-    lease->events |= REDLOCK__EVENT_BIT_DONE;
 }
 
 static void begin_round(struct redlock__lease *lease, enum redlock__command command,
@@ -42,43 +35,19 @@ static void begin_round(struct redlock__lease *lease, enum redlock__command comm
                                                        .end_ns = lease->votes[i].end_ns};
 }
 
-static bool has(uint32_t nodes, uint32_t i)
+/* It goes on with the attempt: by its time, and with what steps took since then. */
+void redlock__lease_begin_settle(struct redlock__lease *lease)
 {
-    return (nodes >> i & 1) != 0;
-}
+    uint32_t granted = lease->round.ours, settled = granted & ~lease->unsettled;
 
-/* The primaries in `nodes` keep the key for ttl_ms from the start of the present round. */
-static void set_ends(struct redlock__lease *lease, uint32_t nodes, int64_t ttl_ms)
-{
-    for (uint32_t i = 0; i < lease->n; i++) {
-        uint32_t ppm = lease->node_ppm != NULL ? lease->node_ppm[i] : lease->drift_ppm;
-        int64_t end_ns = redlock__deadline(lease->round.start_ns, ttl_ms, ppm);
-
-        if (has(nodes, i))
-            lease->votes[i].end_ns = redlock__add(end_ns, -lease->votes[i].shift_ns);
-    }
-}
-
-/* The quorum-th latest end of those counted: as long as a quorum keeps the key. */
-static int64_t quorum_end(const struct redlock__lease *lease)
-{
-    int64_t best = 0;
-
-    for (uint32_t i = 0; i < lease->n; i++) {
-        int64_t end_ns = lease->votes[i].end_ns;
-        uint32_t as_late = 0;
-
-        for (uint32_t j = 0; j < lease->n; j++)
-            as_late += has(lease->counted, j) && lease->votes[j].end_ns >= end_ns;
-        if (has(lease->counted, i) && as_late >= lease->quorum)
-            best = redlock__max(best, end_ns);
-    }
-    return best;
-}
-
-static void set_deadline(struct redlock__lease *lease)
-{
-    lease->deadline_ns = redlock__min(quorum_end(lease), lease->cap_ns);
+    lease->wants &= ~(uint32_t)REDLOCK__WANT_SETTLE;
+    lease->round_no++;
+    lease->round_command = REDLOCK__CMD_SETTLE;
+    redlock__round_begin(&lease->round, lease->quorum, all_nodes(lease), all_nodes(lease),
+                         lease->round.start_ns);
+    for (uint32_t i = 0; i < lease->n; i++)
+        if ((settled >> i & 1) != 0)
+            (void)redlock__round_answer(&lease->round, i, REDLOCK_VOTE_OURS);
 }
 
 static void schedule_renewal(struct redlock__lease *lease, int64_t ttl_ms)
@@ -86,19 +55,6 @@ static void schedule_renewal(struct redlock__lease *lease, int64_t ttl_ms)
     lease->renew_ns = REDLOCK__NEVER;
     if (lease->config.renew && lease->deadline_ns < lease->cap_ns)
         lease->renew_ns = redlock__add(lease->round.start_ns, redlock__ms_to_ns(ttl_ms) / 3);
-}
-
-/* The end of a hold, whatever the reason: keys go everywhere, said once. */
-static void lose(struct redlock__lease *lease, int reason)
-{
-    lease->state = REDLOCK__LEASE_LOST;
-    lease->lost_reason = reason;
-    lease->deadline_ns = 0;
-    lease->renew_ns = REDLOCK__NEVER;
-    lease->wants = REDLOCK__WANT_ABANDON;
-    if (lease->op != REDLOCK__OP_RELEASE) /* which says it by its result */
-        lease->events |= REDLOCK__EVENT_BIT_LOST;
-    finish(lease, reason);
 }
 
 /* ---- acquire ------------------------------------------------------------ */
@@ -128,13 +84,15 @@ void redlock__lease_begin_attempt(struct redlock__lease *lease, struct redlock__
     assert(lease->state == REDLOCK__LEASE_WAITING && lease->grant == NULL);
     lease->grant = grant;
     lease->state = REDLOCK__LEASE_ACQUIRING;
-    begin_round(lease, REDLOCK__CMD_SET, all_nodes(lease), now_ns);
+    lease->fence = 0;
+    begin_round(lease, lease->config.fence ? REDLOCK__CMD_GRANT : REDLOCK__CMD_SET,
+                all_nodes(lease), now_ns);
 }
 
 static void give_up_acquire(struct redlock__lease *lease, int reason)
 {
     lease->state = REDLOCK__LEASE_ENDED;
-    finish(lease, reason);
+    redlock__hold_finish(lease, reason);
 }
 
 /* base <= pause <= cap, drawn anew each time; the upper end doubles. The last attempt is
@@ -167,10 +125,26 @@ static void attempt_failed(struct redlock__lease *lease, int reason, uint64_t ji
                            int64_t now_ns)
 {
     lease->busy_at = lease->round.foreign;
+    lease->fence = 0;
+    lease->wants &= ~(uint32_t)REDLOCK__WANT_SETTLE;
     lease->wants |= REDLOCK__WANT_ABANDON;
     pause_or_give_up(lease, reason, jitter, now_ns);
     if (lease->state == REDLOCK__LEASE_WAITING && lease->busy_at != 0)
         lease->wants |= REDLOCK__WANT_PTTL;
+}
+
+/* A quorum of grants has been read. False: the token is still to be settled. */
+static bool choose_fence(struct redlock__lease *lease)
+{
+    int64_t numbers[REDLOCK_MAX_NODES] = {0};
+    uint32_t settled;
+
+    for (uint32_t i = 0; i < lease->n; i++)
+        numbers[i] = lease->votes[i].number;
+    lease->fence = redlock__fence_choose(numbers, lease->round.ours, &settled);
+    lease->unsettled = all_nodes(lease) & ~settled;
+    lease->wants |= REDLOCK__WANT_SETTLE;
+    return redlock__count(settled) >= lease->quorum;
 }
 
 static void attempt_over(struct redlock__lease *lease, uint64_t jitter, int64_t now_ns)
@@ -183,11 +157,13 @@ static void attempt_over(struct redlock__lease *lease, uint64_t jitter, int64_t 
                        jitter, now_ns);
         return;
     }
+    if (lease->round_command == REDLOCK__CMD_GRANT && !choose_fence(lease))
+        return; /* still acquiring */
     if (lease->config.max_hold_ms > 0)
         lease->cap_ns = redlock__add(round->start_ns, redlock__ms_to_ns(lease->config.max_hold_ms));
     lease->counted = round->ours;
-    set_ends(lease, lease->counted, lease->config.ttl_ms);
-    set_deadline(lease);
+    redlock__hold_keep(lease, lease->counted, lease->config.ttl_ms);
+    redlock__hold_set_deadline(lease);
     schedule_renewal(lease, lease->config.ttl_ms);
     if (!redlock__is_held(lease->deadline_ns, now_ns, lease->config.min_validity_ms)) {
         lease->deadline_ns = 0;
@@ -197,7 +173,7 @@ static void attempt_over(struct redlock__lease *lease, uint64_t jitter, int64_t 
         return;
     }
     lease->state = REDLOCK__LEASE_HELD;
-    finish(lease, REDLOCK_OK);
+    redlock__hold_finish(lease, REDLOCK_OK);
 }
 
 void redlock__lease_hint(struct redlock__lease *lease, int64_t pttl_ms, uint64_t jitter,
@@ -229,7 +205,7 @@ void redlock__lease_start_extend(struct redlock__lease *lease, int64_t ttl_ms)
     lease->op = REDLOCK__OP_EXTEND;
     lease->result = REDLOCK_PENDING;
     if (lease->state == REDLOCK__LEASE_LOST) {
-        finish(lease, lease->lost_reason);
+        redlock__hold_finish(lease, lease->lost_reason);
         return;
     }
     lease->wanted_ttl_ms = ttl_ms;
@@ -247,9 +223,7 @@ void redlock__lease_begin_extend(struct redlock__lease *lease, int64_t now_ns)
     lease->automatic = lease->op != REDLOCK__OP_EXTEND;
     lease->extend_ttl_ms = lease->automatic ? lease->config.ttl_ms : lease->wanted_ttl_ms;
     lowered = redlock__deadline(now_ns, lease->extend_ttl_ms, lease->drift_ppm);
-    for (uint32_t i = 0; i < lease->n; i++)
-        lease->votes[i].end_ns = redlock__min(lease->votes[i].end_ns, lowered);
-    lease->deadline_ns = redlock__min(lease->deadline_ns, lowered);
+    redlock__hold_lower(lease, lowered);
     lease->known_before = lease->grant->known;
     lease->renew_ns = REDLOCK__NEVER;
     lease->state = REDLOCK__LEASE_RENEWING;
@@ -262,8 +236,8 @@ void redlock__lease_begin_extend(struct redlock__lease *lease, int64_t now_ns)
 static void take_in(struct redlock__lease *lease, uint32_t answered)
 {
     lease->counted |= lease->round.ours & lease->known_before & lease->may_join & answered;
-    set_ends(lease, lease->counted & lease->round.ours & answered, lease->extend_ttl_ms);
-    set_deadline(lease);
+    redlock__hold_keep(lease, lease->counted & lease->round.ours & answered, lease->extend_ttl_ms);
+    redlock__hold_set_deadline(lease);
     if (lease->adopted)
         return;
     lease->refill |= lease->round.free & answered & ~lease->grant->unanswered;
@@ -280,7 +254,7 @@ static void extend_failed(struct redlock__lease *lease, int64_t now_ns)
     if (was_held && lease->config.renew && lease->deadline_ns < lease->cap_ns)
         lease->renew_ns = redlock__add(now_ns, redlock__ms_to_ns(pause));
     if (!lease->automatic) {
-        finish(lease, REDLOCK_NO_QUORUM);
+        redlock__hold_finish(lease, REDLOCK_NO_QUORUM);
         return;
     }
     if (!lease->failing)
@@ -301,7 +275,7 @@ static void extend_over(struct redlock__lease *lease, int64_t now_ns)
     take_in(lease, all_nodes(lease));
     schedule_renewal(lease, lease->extend_ttl_ms);
     if (!redlock__is_held(lease->deadline_ns, now_ns, lease->config.min_validity_ms)) {
-        lose(lease, REDLOCK_EXPIRED);
+        redlock__hold_lose(lease, REDLOCK_EXPIRED);
         return;
     }
     lease->state = REDLOCK__LEASE_HELD;
@@ -309,50 +283,7 @@ static void extend_over(struct redlock__lease *lease, int64_t now_ns)
     if (lease->automatic)
         lease->events |= REDLOCK__EVENT_BIT_RENEWED;
     else
-        finish(lease, REDLOCK_OK);
-}
-
-/* ---- what a primary lost ------------------------------------------------ */
-
-/* The ends of those counted have changed: the hold may be over earlier, or already. */
-static void lower_deadline(struct redlock__lease *lease, int64_t now_ns)
-{
-    if (lease->deadline_ns == 0)
-        return;
-    lease->deadline_ns = redlock__min(lease->deadline_ns, quorum_end(lease));
-    if (!redlock__lease_held(lease, now_ns))
-        lose(lease, REDLOCK_EXPIRED);
-}
-
-/* For good: a lease without a quorum to count on can't ever be extended. */
-static void uncount(struct redlock__lease *lease, uint32_t node, int64_t now_ns)
-{
-    lease->counted &= ~(UINT32_C(1) << node);
-    lease->known_before &= ~(UINT32_C(1) << node);
-    if (redlock__count(lease->counted) < lease->quorum)
-        lose(lease,
-             lease->deadline_ns == 0 && !lease->seen_foreign ? REDLOCK_EXPIRED : REDLOCK_LOST);
-    else
-        lower_deadline(lease, now_ns);
-}
-
-static bool has_hold(const struct redlock__lease *lease)
-{
-    return lease->state == REDLOCK__LEASE_RENEWING || lease->state == REDLOCK__LEASE_HELD ||
-           lease->state == REDLOCK__LEASE_ADOPTED;
-}
-
-void redlock__lease_stepped(struct redlock__lease *lease, uint32_t node, int64_t step_ns,
-                            int64_t now_ns)
-{
-    struct redlock__lease_vote *vote = &lease->votes[node];
-
-    if (!has_hold(lease) && lease->state != REDLOCK__LEASE_ACQUIRING)
-        return;
-    vote->shift_ns = redlock__add(vote->shift_ns, step_ns);
-    vote->end_ns = redlock__add(vote->end_ns, -step_ns);
-    if (has_hold(lease))
-        lower_deadline(lease, now_ns);
+        redlock__hold_finish(lease, REDLOCK_OK);
 }
 
 /* An answer to any extend of this lease, also to an earlier round: a primary answers in
@@ -360,24 +291,13 @@ void redlock__lease_stepped(struct redlock__lease *lease, uint32_t node, int64_t
 static void note_extend_answer(struct redlock__lease *lease, uint32_t node, redlock_vote vote,
                                int64_t now_ns)
 {
-    if (!has_hold(lease))
+    if (!redlock__hold_exists(lease))
         return;
     if (vote == REDLOCK_VOTE_FOREIGN)
         lease->seen_foreign = true;
     if (vote == REDLOCK_VOTE_FREE || vote == REDLOCK_VOTE_FOREIGN ||
         redlock__count(lease->counted) < lease->quorum)
-        uncount(lease, node, now_ns);
-}
-
-int redlock__lease_margin(const struct redlock__lease *lease, int64_t now_ns)
-{
-    uint32_t keep = 0;
-
-    if (!redlock__lease_held(lease, now_ns))
-        return -1;
-    for (uint32_t i = 0; i < lease->n; i++)
-        keep += has(lease->counted, i) && lease->votes[i].end_ns > now_ns;
-    return (int)keep - (int)lease->quorum;
+        redlock__hold_uncount(lease, node, now_ns);
 }
 
 /* ---- release ------------------------------------------------------------ */
@@ -389,7 +309,7 @@ void redlock__lease_start_release(struct redlock__lease *lease)
     lease->renew_ns = REDLOCK__NEVER;
     if (lease->state == REDLOCK__LEASE_LOST) {
         lease->state = REDLOCK__LEASE_ENDED;
-        finish(lease, lease->lost_reason);
+        redlock__hold_finish(lease, lease->lost_reason);
         return;
     }
     lease->wants = REDLOCK__WANT_RELEASE;
@@ -412,7 +332,7 @@ static void release_over(struct redlock__lease *lease)
     else if (round->verdict == REDLOCK__ROUND_BUSY)
         result = round->foreign != 0 ? REDLOCK_LOST : REDLOCK_EXPIRED;
     lease->state = REDLOCK__LEASE_ENDED;
-    finish(lease, result);
+    redlock__hold_finish(lease, result);
 }
 
 /* ---- news --------------------------------------------------------------- */
@@ -466,9 +386,28 @@ static void round_over(struct redlock__lease *lease, uint64_t jitter, int64_t no
     }
 }
 
+/* Also of a round that is over: what is left to settle is settled in the background. */
+static void note_number(struct redlock__lease *lease, const struct redlock__lease_news *news)
+{
+    if (news->command == REDLOCK__CMD_SETTLE)
+        lease->unsettled &= ~(UINT32_C(1) << news->node);
+    if (news->command != REDLOCK__CMD_GRANT)
+        return;
+    if (news->round_no == lease->round_no)
+        lease->votes[news->node].number = news->number;
+    if (!redlock__hold_exists(lease) || lease->fence == 0)
+        return;
+    if (news->number >= lease->fence) /* it has the token already, or can't be lowered to it */
+        lease->unsettled &= ~(UINT32_C(1) << news->node);
+    else
+        lease->wants |= REDLOCK__WANT_SETTLE;
+}
+
 void redlock__lease_answer(struct redlock__lease *lease, const struct redlock__lease_news *news,
                            int64_t now_ns)
 {
+    if (news->vote == REDLOCK_VOTE_OURS)
+        note_number(lease, news);
     if (news->command == REDLOCK__CMD_EXTEND)
         note_extend_answer(lease, news->node, news->vote, now_ns);
     if (news->round_no != lease->round_no)
@@ -483,12 +422,12 @@ void redlock__lease_answer(struct redlock__lease *lease, const struct redlock__l
 void redlock__lease_forgotten(struct redlock__lease *lease, uint32_t node, uint64_t jitter,
                               int64_t now_ns)
 {
-    if (!has_hold(lease) && lease->state != REDLOCK__LEASE_ACQUIRING)
+    if (!redlock__hold_exists(lease) && lease->state != REDLOCK__LEASE_ACQUIRING)
         return;
     if (lease->votes[node].vote == REDLOCK_VOTE_OURS)
         record(lease, node, REDLOCK_VOTE_DOWN, "it restarted or was flushed since", now_ns);
-    if (has_hold(lease))
-        uncount(lease, node, now_ns);
+    if (redlock__hold_exists(lease))
+        redlock__hold_uncount(lease, node, now_ns);
     if (redlock__round_answer(&lease->round, node, REDLOCK_VOTE_DOWN))
         round_over(lease, jitter, now_ns);
 }
@@ -507,14 +446,14 @@ void redlock__lease_stop(struct redlock__lease *lease, int reason)
     case REDLOCK__OP_EXTEND:
         lease->wants &= ~(uint32_t)REDLOCK__WANT_EXTEND;
         lease->automatic = true;
-        finish(lease, reason);
+        redlock__hold_finish(lease, reason);
         break;
     case REDLOCK__OP_RELEASE:
         if (lease->state != REDLOCK__LEASE_RELEASING)
             lease->wants = REDLOCK__WANT_ABANDON;
         lease->state = REDLOCK__LEASE_ENDED;
         lease->deadline_ns = 0;
-        finish(lease, reason);
+        redlock__hold_finish(lease, reason);
         break;
     }
 }
@@ -582,7 +521,7 @@ void redlock__lease_handle_deadline(struct redlock__lease *lease, uint64_t jitte
         return;
     }
     if (now_ns >= hold_end(lease)) {
-        lose(lease, REDLOCK_EXPIRED);
+        redlock__hold_lose(lease, REDLOCK_EXPIRED);
         return;
     }
     lease->renew_ns = REDLOCK__NEVER;

@@ -18,6 +18,10 @@
  * round in which it was ours, less what its clock was seen to jump. The hold ends with the
  * quorum-th latest of them.
  *
+ * Fencing. A fenced lock's attempt asks for grants with numbers; the token is the largest of them
+ * (fence.h). If not a quorum has it already, a second round settles it, and only then the lock
+ * is held, by the time of the first. The rest is settled in the background.
+ *
  * A set of just a quorum survives no failure. So a lease that renews does so for the first time as
  * soon as everybody has answered its SET, if grants came after the verdict.
  */
@@ -56,7 +60,8 @@ enum {
     REDLOCK__WANT_EXTEND = 2,  /* begin an extend round (redlock__lease_begin_extend) */
     REDLOCK__WANT_RELEASE = 4, /* begin a release round */
     REDLOCK__WANT_REFILL = 8,  /* set the key again on `refill` */
-    REDLOCK__WANT_PTTL = 16    /* ask `busy_at` how long the foreign keys live */
+    REDLOCK__WANT_PTTL = 16,   /* ask `busy_at` how long the foreign keys live */
+    REDLOCK__WANT_SETTLE = 32  /* raise the counters of `unsettled` to the fencing token */
 };
 
 enum {
@@ -73,6 +78,7 @@ struct redlock__lease_config {
     int64_t min_validity_ms;
     int64_t max_hold_ms; /* 0: no cap */
     bool renew;
+    bool fence; /* with a fencing token */
 };
 
 struct redlock__lease_vote {
@@ -82,6 +88,7 @@ struct redlock__lease_vote {
     /* Not of the round, but of the hold: until when this primary keeps the key, on our clock, if it
      * is counted. And what steps of its clock seen since the round began take from that. */
     int64_t end_ns, shift_ns;
+    int64_t number; /* a fenced lock's grant here; 0: none read */
 };
 
 struct redlock__lease {
@@ -128,6 +135,8 @@ struct redlock__lease {
     bool automatic;        /* the running extend round is the lease's own */
     bool failing;          /* the last renewal failed: said once */
     bool adopted;          /* from another process: sets nothing again */
+    int64_t fence;         /* the token; 0: none, or not settled yet */
+    uint32_t unsettled;    /* primaries whose counter may be below it */
     bool seen_foreign;     /* an extend met another owner's key */
     int lost_reason;       /* LOST: EXPIRED or LOST */
 
@@ -151,15 +160,18 @@ void redlock__lease_stop_renewing(struct redlock__lease *lease);
  */
 void redlock__lease_begin_attempt(struct redlock__lease *lease, struct redlock__grant *grant,
                                   int64_t now_ns);
+/* The second round of a fenced attempt. */
+void redlock__lease_begin_settle(struct redlock__lease *lease);
 void redlock__lease_begin_extend(struct redlock__lease *lease, int64_t now_ns);
 void redlock__lease_begin_release(struct redlock__lease *lease, int64_t now_ns);
 
 /* News of a request: an answer, a missed deadline (SILENT), a lost connection (DOWN). */
 struct redlock__lease_news {
     uint32_t node;
-    enum redlock__command command; /* SET, EXTEND or RELEASE */
+    enum redlock__command command; /* SET, GRANT, SETTLE, EXTEND or RELEASE */
     uint32_t round_no;
     redlock_vote vote;
+    int64_t number; /* of a GRANT that is OURS */
     const char *text;
     uint64_t jitter; /* a random number, used if this ends an attempt */
 };

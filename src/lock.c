@@ -141,7 +141,8 @@ static struct redlock__lease_config lease_config(const redlock_lock *lock)
                                           .retry_cap_ms = o->retry_cap_ms,
                                           .min_validity_ms = o->min_validity_ms,
                                           .max_hold_ms = o->max_hold_ms,
-                                          .renew = o->renew != 0};
+                                          .renew = o->renew != 0,
+                                          .fence = o->fence != 0};
 }
 
 /* The clock is read here, before the first byte of the attempt is queued. */
@@ -458,6 +459,24 @@ int64_t redlock_deadline_ns(const redlock_lock *lock)
     deadline_ns = lease->deadline_ns;
     (void)pthread_mutex_unlock(&lock->client->mutex);
     return deadline_ns;
+}
+
+int64_t redlock_fence(const redlock_lock *lock)
+{
+    const struct redlock__lease *lease;
+    int64_t fence = REDLOCK_ERR_STATE;
+
+    if (lock == NULL)
+        return REDLOCK_ERR_ARGUMENT;
+    if (!redlock__client_here(lock->client))
+        return REDLOCK_ERR_FORKED;
+    lease = look_at(lock);
+    if (lease == NULL)
+        return fence;
+    if (lease->fence != 0 && lease->state != REDLOCK__LEASE_ACQUIRING)
+        fence = lease->fence;
+    (void)pthread_mutex_unlock(&lock->client->mutex);
+    return fence;
 }
 
 int redlock_margin(const redlock_lock *lock)

@@ -14,8 +14,11 @@
 
 void redlock__member_init(struct redlock__member *member, uint32_t number, const char *address)
 {
-    *member = (struct redlock__member){
-        .number = number, .barred_since_ns = REDLOCK__NEVER, .seen_since_ns = REDLOCK__NEVER};
+    *member = (struct redlock__member){.number = number,
+                                       .barred_since_ns = REDLOCK__NEVER,
+                                       .seen_since_ns = REDLOCK__NEVER,
+                                       .counts_since_ns = REDLOCK__NEVER,
+                                       .forgot_ns = INT64_MIN};
     (void)snprintf(member->address, sizeof member->address, "%s", address);
 }
 
@@ -51,6 +54,12 @@ static void take_marker(struct redlock__member *member)
                      redlock__marker_parse(member->facts.marker_text, &member->marker);
 }
 
+static void take_base(struct redlock__member *member)
+{
+    member->based = member->facts.given[REDLOCK__FACT_BASE] &&
+                    redlock__base_parse(member->facts.base_text, &member->base);
+}
+
 static void take_replication(struct redlock__member *member)
 {
     if (member->facts.given[REDLOCK__FACT_REPLICATION] &&
@@ -79,13 +88,17 @@ bool redlock__member_greeted(struct redlock__member *member, const struct redloc
     bool another = strcmp(member->facts.run_id, facts->run_id) != 0;
     bool again = member->greeted;
     char before[REDLOCK__MARKER_LEN];
+    bool remembered = redlock__member_remembers(member);
 
     memcpy(before, member->facts.marker_text, sizeof before);
     member->facts = *facts;
     member->greeted = true;
     member->seen_owed = false;
     take_marker(member);
+    take_base(member);
     take_replication(member);
+    if (remembered && !redlock__member_remembers(member))
+        member->forgot_ns = now_ns;
     member->proven_ns = member->watched_ns;
     if (another || !again) {
         member->succeeded = again;
@@ -95,6 +108,7 @@ bool redlock__member_greeted(struct redlock__member *member, const struct redloc
             redlock__member_unbar(member);
         }
         begin_anew(member, now_ns);
+        member->counts_since_ns = REDLOCK__NEVER;
         return again && !member->waived;
     }
     return lost_marker(member, before, now_ns);
@@ -124,13 +138,11 @@ static bool take_seen(struct redlock__member *member, int64_t now_ns)
     return flushed;
 }
 
-bool redlock__member_told(struct redlock__member *member, enum redlock__command command,
-                          const struct redlock__facts *facts, int64_t now_ns)
+static bool take_in(struct redlock__member *member, enum redlock__command command,
+                    const struct redlock__facts *facts, int64_t now_ns)
 {
     char before[REDLOCK__MARKER_LEN];
 
-    if (strcmp(member->facts.run_id, facts->run_id) != 0)
-        return false; /* said before its greeting was taken in */
     memcpy(before, member->facts.marker_text, sizeof before);
     member->facts = *facts;
     switch (redlock__fact_of(command)) {
@@ -144,13 +156,30 @@ bool redlock__member_told(struct redlock__member *member, enum redlock__command 
         break;
     case REDLOCK__FACT_SEEN:
         return take_seen(member, now_ns);
+    case REDLOCK__FACT_BASE:
+        take_base(member);
+        break;
     case REDLOCK__FACT_SERVER:
     case REDLOCK__FACT_SETTINGS:
     case REDLOCK__FACT_CLOCK:
+    case REDLOCK__FACT_FLOOR:
     case REDLOCK__FACTS:
         break;
     }
     return lost_marker(member, before, now_ns);
+}
+
+bool redlock__member_told(struct redlock__member *member, enum redlock__command command,
+                          const struct redlock__facts *facts, int64_t now_ns)
+{
+    bool remembered = redlock__member_remembers(member), forgot;
+
+    if (strcmp(member->facts.run_id, facts->run_id) != 0)
+        return false; /* said before its greeting was taken in */
+    forgot = take_in(member, command, facts, now_ns);
+    if (remembered && !redlock__member_remembers(member))
+        member->forgot_ns = now_ns;
+    return forgot;
 }
 
 void redlock__member_bar(struct redlock__member *member, int64_t now_ns)
@@ -358,4 +387,49 @@ bool redlock__member_wants_mark(const struct redlock__member *member,
         marker->durable = false; /* init alone says that again */
     memcpy(marker->run_id, member->facts.run_id, sizeof marker->run_id);
     return true;
+}
+
+/* ---- fencing numbers ---------------------------------------------------- */
+
+bool redlock__member_remembers(const struct redlock__member *member)
+{
+    return member->based && member->facts.floor >= 0 &&
+           strcmp(member->base.run_id, member->facts.run_id) == 0;
+}
+
+/* The largest number known to those others that remember, if a quorum of them was asked since. */
+static bool recover_from(const struct redlock__member *members, uint32_t i,
+                         const struct redlock__fleet *fleet, uint32_t ready, int64_t *number)
+{
+    int64_t since_ns = redlock__max(members[i].counts_since_ns, members[i].forgot_ns);
+    uint32_t heard = 0;
+
+    *number = members[i].based ? members[i].base.number : 0;
+    for (uint32_t j = 0; j < fleet->n; j++) {
+        const struct redlock__member *other = &members[j];
+
+        if (j == i || (ready >> j & 1) == 0 || other->counts_since_ns == REDLOCK__NEVER ||
+            !redlock__member_remembers(other) || other->facts.floor_asked_ns < since_ns)
+            continue;
+        heard++;
+        *number = redlock__max(*number, redlock__max(other->facts.floor, other->base.number));
+    }
+    return heard >= fleet->quorum;
+}
+
+bool redlock__member_wants_base(const struct redlock__member *members, uint32_t i,
+                                const struct redlock__fleet *fleet, uint32_t ready,
+                                struct redlock__base *base)
+{
+    const struct redlock__member *member = &members[i];
+
+    if (!fleet->marked || fleet->guard_ns == 0 || member->counts_since_ns == REDLOCK__NEVER ||
+        !member->facts.given[REDLOCK__FACT_BASE] || !member->facts.given[REDLOCK__FACT_FLOOR] ||
+        member->facts.recover_refused || redlock__member_remembers(member))
+        return false;
+    memcpy(base->run_id, member->facts.run_id, sizeof base->run_id);
+    base->number = member->base.number;
+    if (member->waived && member->based && member->facts.floor >= 0)
+        return true;
+    return recover_from(members, i, fleet, ready, &base->number);
 }

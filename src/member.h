@@ -33,6 +33,7 @@ struct redlock__fleet {
      */
     bool marked;
     struct redlock__marker marker;
+    bool based;    /* some member has, or had, a base of fencing numbers */
     bool all_seen; /* every member is connected: if none is marked, the fleet isn't */
     uint32_t quorum;
     int64_t max_ttl_ms, guard_ns;
@@ -60,6 +61,10 @@ struct redlock__member {
     bool waived;           /* this run came back with its data */
     bool parsed;           /* there is a marker, and it is understood: see marker */
     struct redlock__marker marker;
+    bool based; /* there is a base, and it is understood: see base */
+    struct redlock__base base;
+    int64_t counts_since_ns;     /* counted without a break; NEVER: doesn't */
+    int64_t forgot_ns;           /* when its numbers were last seen to be gone */
     struct redlock__facts facts; /* the newest */
     struct redlock__clock clock;
     int64_t barred_since_ns; /* its clock was stepped then; NEVER: it counts */
@@ -91,6 +96,18 @@ bool redlock__member_on_probation(const struct redlock__member *member,
 bool redlock__member_wants_mark(const struct redlock__member *member,
                                 const struct redlock__fleet *fleet, int64_t now_ns,
                                 struct redlock__marker *marker);
+
+/* It has all numbers it ever gave, as far as this client knows: it may grant fenced locks. */
+bool redlock__member_remembers(const struct redlock__member *member);
+
+/*
+ * Its base should be *base. With the durable waiver it remembers, and only the run is new. Else it
+ * counts again after its guard, and gets the largest number that a quorum of the *others* know, all
+ * asked after that. False: nothing to do, or not yet.
+ */
+bool redlock__member_wants_base(const struct redlock__member *members, uint32_t i,
+                                const struct redlock__fleet *fleet, uint32_t ready,
+                                struct redlock__base *base);
 
 /* Everything the members have in common, or not: fleet's lower half, twins and misfits.
  * ready: mask of those connected. */

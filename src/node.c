@@ -175,7 +175,8 @@ static bool drop_requests(struct redlock__node *node)
         struct redlock__pending *e = redlock__ring_at(&node->ring, i);
         e->written = node->sent > e->begin;
         if (e->written &&
-            (e->tag.command == REDLOCK__CMD_SET || e->tag.command == REDLOCK__CMD_EXTEND_NATIVE))
+            (e->tag.command == REDLOCK__CMD_SET || e->tag.command == REDLOCK__CMD_GRANT ||
+             e->tag.command == REDLOCK__CMD_EXTEND_NATIVE))
             set_in_flight = true;
     }
     node->dropped = node->ring.count;
@@ -217,8 +218,10 @@ static bool greet(struct redlock__node *node, enum redlock__command command,
 
 /* What we want to know before the first vote. The clock comes last: nothing slow in between. */
 static const enum redlock__command introduction[] = {
-    REDLOCK__CMD_INFO_SERVER, REDLOCK__CMD_INFO_REPLICATION, REDLOCK__CMD_SETTINGS,
-    REDLOCK__CMD_MARKER, REDLOCK__CMD_TIME};
+    REDLOCK__CMD_INFO_SERVER, REDLOCK__CMD_INFO_REPLICATION,
+    REDLOCK__CMD_SETTINGS,    REDLOCK__CMD_MARKER,
+    REDLOCK__CMD_BASE,        REDLOCK__CMD_FLOOR,
+    REDLOCK__CMD_TIME};
 
 static bool send_greeting(struct redlock__node *node, int64_t now_ns)
 {

@@ -30,6 +30,7 @@ struct redlock__name {
     struct redlock__lease *head, *tail;
     uint32_t handovers;    /* since another process could get its turn */
     int64_t not_before_ns; /* the head asks no earlier */
+    int64_t heard;         /* the largest fencing number seen of it; 0: none */
     size_t len;
     char key[]; /* len bytes */
 };

@@ -77,6 +77,11 @@ static struct redlock__bytes encode(const struct redlock__grant *grant,
         return redlock__encode_set(name->key, name->len, grant->token, ttl_ms);
     case REDLOCK__CMD_HINT:
         return redlock__encode_pttl(name->key, name->len);
+    case REDLOCK__CMD_GRANT: /* for each primary another: send_fenced() */
+    case REDLOCK__CMD_SETTLE:
+    case REDLOCK__CMD_BASE:
+    case REDLOCK__CMD_FLOOR:
+    case REDLOCK__CMD_RECOVER:
     case REDLOCK__CMD_AUTH:
     case REDLOCK__CMD_SELECT:
     case REDLOCK__CMD_SETNAME:
@@ -97,6 +102,39 @@ static struct redlock__bytes encode(const struct redlock__grant *grant,
         break;
     }
     return (struct redlock__bytes){0};
+}
+
+/* GRANT or SETTLE, which carry what the primary is to remember. Returns those that took it. */
+static uint32_t send_fenced(struct redlock__engine *engine, struct redlock__lease *lease,
+                            enum redlock__command command, uint32_t round_no, uint32_t nodes,
+                            int64_t now_ns)
+{
+    struct redlock__grant *grant = lease->grant;
+    const struct redlock__name *name = grant->name;
+    struct redlock__tag tag = {.owner = grant, .command = command, .round = round_no};
+    int64_t deadline_ns = redlock__engine_node_deadline(engine, grant->ttl_ms, now_ns);
+    uint32_t sent = 0;
+
+    for (uint32_t i = 0; i < engine->n; i++) {
+        const char *base = engine->members[i].facts.base_text;
+        struct redlock__bytes bytes;
+
+        if ((nodes >> i & 1) == 0)
+            continue;
+        bytes =
+            command == REDLOCK__CMD_GRANT
+                ? redlock__encode_grant(name->key, name->len, grant->token, grant->ttl_ms,
+                                        name->heard, base)
+                : redlock__encode_settle(name->key, name->len, grant->token, lease->fence, base);
+        if (bytes.data != NULL &&
+            redlock__node_request(engine->nodes[i], &tag, &bytes, deadline_ns, now_ns)) {
+            sent |= UINT32_C(1) << i;
+            grant->requests++;
+            engine->stats.requests++;
+        }
+        redlock__bytes_free(&bytes);
+    }
+    return sent;
 }
 
 /* Encodes once, queues on every node in `nodes`; returns those that took it. */
@@ -176,7 +214,10 @@ static const char *unsent_text(const struct redlock__engine *engine, uint32_t i,
     if (vote == REDLOCK_VOTE_DOWN)
         return redlock__engine_absence(engine->nodes[i]);
     if (vote == REDLOCK_VOTE_BARRED)
-        return engine->standings[i].text;
+        return (engine->counting >> i & 1) != 0 ? redlock__watch_oblivion(engine, i)
+                                                : engine->standings[i].text;
+    if (command == REDLOCK__CMD_SETTLE)
+        return "not asked: its key can't be ours";
     if (command == REDLOCK__CMD_RELEASE)
         return "not asked: nothing was written there";
     return command == REDLOCK__CMD_EXTEND ? "not asked: too few of those that count could be"
@@ -188,7 +229,10 @@ static redlock_vote unsent_vote(const struct redlock__engine *engine, uint32_t i
 {
     if (redlock__node_phase(engine->nodes[i]) != REDLOCK__NODE_PHASE_READY)
         return REDLOCK_VOTE_DOWN;
-    if (command == REDLOCK__CMD_SET && (engine->counting >> i & 1) == 0)
+    if ((command == REDLOCK__CMD_SET || command == REDLOCK__CMD_GRANT) &&
+        (engine->counting >> i & 1) == 0)
+        return REDLOCK_VOTE_BARRED;
+    if (command == REDLOCK__CMD_GRANT && !redlock__watch_remembers(engine, i))
         return REDLOCK_VOTE_BARRED;
     return REDLOCK_VOTE_NONE;
 }
@@ -231,6 +275,28 @@ static void report_unsent(struct redlock__engine *engine, struct redlock__lease 
     }
 }
 
+/* Some primary that is connected has been prepared for fencing by `redlock init`. */
+static bool is_fenced(const struct redlock__engine *engine)
+{
+    uint32_t ready = redlock__engine_ready(engine);
+
+    for (uint32_t i = 0; i < engine->n; i++)
+        if ((ready >> i & 1) != 0 && engine->members[i].based)
+            return engine->fleet.guard_ns > 0;
+    return redlock__count(ready) < engine->fleet.quorum; /* too few to say so */
+}
+
+/* Those whose grants count, of a fenced lock or a plain one. */
+static uint32_t granting(const struct redlock__engine *engine, bool fence)
+{
+    uint32_t counting = redlock__engine_counting(engine);
+
+    for (uint32_t i = 0; fence && i < engine->n; i++)
+        if (!redlock__watch_remembers(engine, i))
+            counting &= ~(UINT32_C(1) << i);
+    return counting;
+}
+
 /* What only the primaries could tell: whether they go together, and how long a ttl may be. False:
  * the operation has ended with what is wrong. */
 static bool may_begin(struct redlock__engine *engine, struct redlock__lease *lease, int64_t ttl_ms)
@@ -239,6 +305,11 @@ static bool may_begin(struct redlock__engine *engine, struct redlock__lease *lea
     lease->may_join = engine->counting;
     if (engine->misfit && !engine->began) {
         redlock__explain_unsent(engine, lease, REDLOCK__CMD_SET, 0);
+        redlock__lease_stop(lease, REDLOCK_ERR_MISCONFIGURED);
+        return false;
+    }
+    if (lease->config.fence && lease->op == REDLOCK__OP_ACQUIRE && !is_fenced(engine)) {
+        redlock__explain_unsent(engine, lease, REDLOCK__CMD_GRANT, 0);
         redlock__lease_stop(lease, REDLOCK_ERR_MISCONFIGURED);
         return false;
     }
@@ -252,7 +323,7 @@ static bool may_begin(struct redlock__engine *engine, struct redlock__lease *lea
 static void begin_attempt(struct redlock__engine *engine, struct redlock__lease *lease,
                           int64_t now_ns)
 {
-    uint32_t counting = redlock__engine_counting(engine), sent;
+    uint32_t counting = granting(engine, lease->config.fence), sent;
     struct redlock__grant *grant = NULL;
 
     if (!may_begin(engine, lease, lease->config.ttl_ms))
@@ -272,8 +343,10 @@ static void begin_attempt(struct redlock__engine *engine, struct redlock__lease 
     /* Where no quorum can answer, no key is left behind either. */
     if (redlock__count(counting) < engine->fleet.quorum)
         counting = 0;
-    sent = send_grant(engine, grant, REDLOCK__CMD_SET, lease->round_no, counting,
-                      lease->config.ttl_ms, now_ns);
+    sent = lease->config.fence
+               ? send_fenced(engine, lease, REDLOCK__CMD_GRANT, lease->round_no, counting, now_ns)
+               : send_grant(engine, grant, REDLOCK__CMD_SET, lease->round_no, counting,
+                            lease->config.ttl_ms, now_ns);
     redlock__watch_round(engine, now_ns);
     redlock__grant_set(grant, sent, lease->config.ttl_ms, now_ns);
     report_unsent(engine, lease, sent, now_ns);
@@ -344,6 +417,22 @@ static void refill(struct redlock__engine *engine, struct redlock__lease *lease,
     lease->refill = 0;
 }
 
+/* The second round of an attempt; or, for a lock that is held, whatever is left to settle. */
+static void settle(struct redlock__engine *engine, struct redlock__lease *lease, int64_t now_ns)
+{
+    bool acquiring = lease->state == REDLOCK__LEASE_ACQUIRING;
+    uint32_t may_be_ours = acquiring ? lease->grant->written : lease->grant->known;
+    uint32_t nodes = lease->unsettled & may_be_ours & redlock__engine_ready(engine), sent;
+
+    if (acquiring)
+        redlock__lease_begin_settle(lease);
+    sent = send_fenced(engine, lease, REDLOCK__CMD_SETTLE, acquiring ? lease->round_no : 0, nodes,
+                       now_ns);
+    if (acquiring)
+        report_unsent(engine, lease, sent | ~lease->unsettled, now_ns);
+    lease->unsettled &= ~sent; /* one try each: afterwards it is a help, not a promise */
+}
+
 /* ---- serving a lease ---------------------------------------------------- */
 
 /* The rounds a lease wishes wait, as its first attempt does, for connections being set up. */
@@ -377,6 +466,11 @@ static bool serve_wish(struct redlock__engine *engine, struct redlock__lease *le
     if ((lease->wants & REDLOCK__WANT_REFILL) != 0) {
         lease->wants &= ~(uint32_t)REDLOCK__WANT_REFILL;
         refill(engine, lease, now_ns);
+        return true;
+    }
+    if ((lease->wants & REDLOCK__WANT_SETTLE) != 0) {
+        lease->wants &= ~(uint32_t)REDLOCK__WANT_SETTLE;
+        settle(engine, lease, now_ns);
         return true;
     }
     return serve_round(engine, lease, now_ns);

@@ -96,6 +96,12 @@ static void sample(struct redlock__engine *engine, int64_t now_ns)
                 questions[k] == REDLOCK__CMD_TIME)
                 engine->times_owed |= bit_of(i);
         ask_since_when(engine, i, now_ns);
+        if (engine->oblivion && !redlock__watch_remembers(engine, i)) /* another client may have */
+            (void)ask(engine, i, REDLOCK__CMD_BASE, redlock__encode_fact(REDLOCK__CMD_BASE),
+                      now_ns);
+        if (engine->oblivion)
+            (void)ask(engine, i, REDLOCK__CMD_FLOOR, redlock__encode_fact(REDLOCK__CMD_FLOOR),
+                      now_ns);
     }
 }
 
@@ -192,6 +198,83 @@ static void take_sample(struct redlock__engine *engine, uint32_t i, int64_t now_
     excuse(engine, now_ns);
 }
 
+/* ---- fencing numbers ---------------------------------------------------- */
+
+bool redlock__watch_remembers(const struct redlock__engine *engine, uint32_t i)
+{
+    return redlock__member_remembers(&engine->members[i]);
+}
+
+const char *redlock__watch_oblivion(const struct redlock__engine *engine, uint32_t i)
+{
+    const struct redlock__facts *facts = &engine->members[i].facts;
+    uint32_t knowing = 0;
+
+    if (engine->fleet.guard_ns == 0)
+        return "fencing needs the restart guard";
+    if (!facts->given[REDLOCK__FACT_BASE] || !facts->given[REDLOCK__FACT_FLOOR])
+        return "fencing needs its keys: grant +get +set +eval ~redlock:*";
+    if (!engine->fleet.based)
+        return "not prepared for fencing: redlock init";
+    if (facts->recover_refused)
+        return "it can't take fencing numbers over: grant +eval +get +set ~redlock:*";
+    for (uint32_t j = 0; j < engine->n; j++)
+        knowing += j != i && redlock__watch_remembers(engine, j);
+    if (knowing < engine->fleet.quorum)
+        return "it forgot its fencing numbers, and too few others know them: if that lasts, "
+               "redlock init --fence-base";
+    return "it forgot its fencing numbers, and takes them over from the others in a moment";
+}
+
+/* The marker first: if that is gone as well, it doesn't count before the base is seen to be gone,
+ * and takes nothing over until its guard is over. */
+void redlock__watch_doubt(struct redlock__engine *engine, uint32_t i, int64_t now_ns)
+{
+    static const enum redlock__command questions[] = {REDLOCK__CMD_MARKER, REDLOCK__CMD_BASE,
+                                                      REDLOCK__CMD_FLOOR};
+
+    if ((engine->doubted & bit_of(i)) != 0)
+        return;
+    for (size_t k = 0; k < sizeof questions / sizeof questions[0]; k++)
+        if (ask(engine, i, questions[k], redlock__encode_fact(questions[k]), now_ns))
+            engine->doubted |= bit_of(i);
+}
+
+bool redlock__watch_base(struct redlock__engine *engine, uint32_t i,
+                         const struct redlock__base *base, int64_t now_ns)
+{
+    const struct redlock__facts *facts = &engine->members[i].facts;
+    char text[REDLOCK__BASE_LEN];
+
+    redlock__base_format(base, text);
+    if (!ask(engine, i, REDLOCK__CMD_RECOVER,
+             redlock__encode_recover(facts->base_text, text, base->number), now_ns))
+        return false;
+    engine->bases_owed |= bit_of(i);
+    return true;
+}
+
+/* Those that forgot get their base, as soon as the others have told what is needed for it. */
+static bool rebase(struct redlock__engine *engine, uint32_t ready, int64_t now_ns)
+{
+    bool wanted = false;
+
+    for (uint32_t i = 0; i < engine->n; i++) {
+        const struct redlock__member *member = &engine->members[i];
+        struct redlock__base base;
+
+        if ((ready & bit_of(i)) == 0 || member->counts_since_ns == REDLOCK__NEVER ||
+            (engine->bases_owed & bit_of(i)) != 0 || !engine->fleet.based ||
+            redlock__member_remembers(member))
+            continue;
+        if (redlock__member_wants_base(engine->members, i, &engine->fleet, ready, &base))
+            (void)redlock__watch_base(engine, i, &base, now_ns);
+        else
+            wanted = wanted || !member->facts.recover_refused;
+    }
+    return wanted;
+}
+
 /* ---- standings ---------------------------------------------------------- */
 
 static bool in_force(redlock_standing kind)
@@ -264,7 +347,7 @@ static void remark(struct redlock__engine *engine, uint32_t i, int64_t now_ns)
 void redlock__watch_settle(struct redlock__engine *engine, int64_t now_ns)
 {
     uint32_t ready = redlock__engine_ready(engine), counting = 0, strangers = 0;
-    bool probation = false;
+    bool probation = false, oblivion;
 
     redlock__fleet_settle(&engine->fleet, engine->members, ready);
     engine->standing_ns = REDLOCK__NEVER;
@@ -275,6 +358,10 @@ void redlock__watch_settle(struct redlock__engine *engine, int64_t now_ns)
         bool is_ready = (ready & bit_of(i)) != 0;
 
         counting |= standing.counts ? bit_of(i) : 0;
+        if (!standing.counts)
+            member->counts_since_ns = REDLOCK__NEVER;
+        else if (member->counts_since_ns == REDLOCK__NEVER)
+            member->counts_since_ns = now_ns;
         strangers |= in_force(standing.kind) && is_ready ? bit_of(i) : 0;
         note_standing(engine, i, &standing, is_ready);
         note_time(engine, &standing, now_ns);
@@ -290,7 +377,11 @@ void redlock__watch_settle(struct redlock__engine *engine, int64_t now_ns)
     if ((counting & ~engine->counting) != 0)
         wake_waiting(engine);
     engine->counting = counting;
-    if (probation)
+    oblivion = rebase(engine, ready, now_ns);
+    if (oblivion && !engine->oblivion)
+        engine->sample_ns = now_ns; /* ask the others at once */
+    engine->oblivion = oblivion;
+    if (probation || oblivion)
         arm(engine, now_ns);
 }
 
@@ -305,6 +396,8 @@ void redlock__watch_greeted(struct redlock__engine *engine, uint32_t i, int64_t 
     engine->times_owed &= ~bit_of(i);
     engine->marks_owed &= ~bit_of(i);
     engine->mark_ns[i] = INT64_MIN;
+    engine->bases_owed &= ~bit_of(i);
+    engine->doubted &= ~bit_of(i);
     if (redlock__member_greeted(member, facts, now_ns))
         forget(engine, i, now_ns);
     engine->sampled_ns = now_ns;
@@ -328,17 +421,23 @@ void redlock__watch_news(struct redlock__engine *engine, uint32_t i,
     engine->probes[i] -= engine->probes[i] > 0;
     if (command == REDLOCK__CMD_MARK)
         engine->marks_owed &= ~bit_of(i);
+    if (command == REDLOCK__CMD_RECOVER)
+        engine->bases_owed &= ~bit_of(i);
     if (event->result == REDLOCK__RESULT_DROPPED) {
         member->seen_owed = false;
         redlock__init_news(engine, now_ns);
         return;
     }
-    if (redlock__member_told(member, command, facts, now_ns))
+    if (command == REDLOCK__CMD_FLOOR)
+        engine->doubted &= ~bit_of(i);
+    if (redlock__member_told(member, command, facts, now_ns)) {
         forget(engine, i, now_ns);
+        redlock__watch_doubt(engine, i, now_ns); /* its numbers may be gone as well */
+    }
     if (command == REDLOCK__CMD_TIME && facts->given[REDLOCK__FACT_CLOCK])
         take_sample(engine, i, now_ns);
     redlock__watch_settle(engine, now_ns);
-    if (command == REDLOCK__CMD_SEEN)
+    if (command == REDLOCK__CMD_SEEN || command == REDLOCK__CMD_RECOVER)
         wake_waiting(engine);
     redlock__init_news(engine, now_ns);
 }
@@ -360,6 +459,8 @@ static bool is_wanted(const struct redlock__engine *engine, int64_t now_ns)
 {
     uint32_t ready = redlock__engine_ready(engine);
 
+    if (engine->oblivion)
+        return true;
     for (const struct redlock__lease *lease = engine->leases; lease != NULL; lease = lease->next)
         if (lease->deadline_ns != 0)
             return true;

@@ -111,7 +111,6 @@ START_TEST(test_mistakes_are_named)
 END_TEST
 
 static const char *const later[][3] = {
-    {"--fence", NULL, "--fence is not in this version"},
     {"--replicas", "1", "--replicas is not in this version"},
     {"--replica-timeout", "1s", "--replica-timeout is not in this version"},
 };

@@ -54,6 +54,7 @@ void servers_kill(int i);   /* at once, without a goodbye */
 void servers_revive(int i); /* on the same port, empty unless durable; waits until it answers */
 void servers_freeze(int i); /* its connections stay, it does nothing */
 void servers_thaw(int i);
+const char *servers_directory(int i); /* where a durable one keeps its data */
 void servers_empty(int i); /* a durable one, while it is dead: the next life starts with nothing */
 
 /*

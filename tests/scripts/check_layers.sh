@@ -18,19 +18,21 @@ root=${1:-${REDLOCK_SOURCE_DIR:-$(cd "$(dirname "$0")/../.." && pwd)}}
 
 # Our own headers: module, then what it may include besides its own header and redlock.h.
 # The order is the order of dependence: nothing names what stands below it, except that
-# engine.c and init.c name engine_state, the private half of engine.h.
+# engine.c and init.c name engine_state, the private half of engine.h, and lease.c names hold.
 layers='
 error
 validity
 marker
-command       marker
+fence         validity
+command       fence marker
 round         validity
 grant         validity
-lease         validity command round grant
+lease         validity command fence round grant hold
+hold          validity lease
 queue         validity lease
 inspection    validity command
 clock         validity
-facts         command clock marker
+facts         command clock fence marker
 ring          validity command
 node          validity command facts ring
 member        validity clock facts marker

@@ -66,6 +66,12 @@ bool sim_text_is(const struct sim_args *args, size_t i, const char *text)
            memcmp(args->data[i], text, args->len[i]) == 0;
 }
 
+static bool is_about_itself(const struct sim_args *args)
+{
+    return sim_text_is(args, 1, REDLOCK__MARKER_KEY) || sim_text_is(args, 1, REDLOCK__BASE_KEY) ||
+           sim_text_is(args, 1, REDLOCK__FLOOR_KEY);
+}
+
 enum sim_command sim_classify(const struct sim_args *args)
 {
     static const struct {
@@ -82,9 +88,8 @@ enum sim_command sim_classify(const struct sim_args *args)
         return SIM_RELEASE;
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         if (sim_word(args, 0, names[i].name))
-            return names[i].command == SIM_GET && sim_text_is(args, 1, REDLOCK__MARKER_KEY)
-                       ? SIM_MARKER
-                       : names[i].command;
+            return names[i].command == SIM_GET && is_about_itself(args) ? SIM_MARKER
+                                                                        : names[i].command;
     if (sim_word(args, 0, "CLIENT") && sim_word(args, 1, "SETNAME") && args->count == 3)
         return SIM_SETNAME;
     if (sim_word(args, 0, "INFO") && args->count == 2)
@@ -95,6 +100,15 @@ enum sim_command sim_classify(const struct sim_args *args)
         return SIM_SEEN;
     if (sim_word(args, 0, "EVAL") && sim_text_is(args, 1, redlock__mark_script) && args->count == 8)
         return SIM_MARK;
+    if (sim_word(args, 0, "EVAL") && sim_text_is(args, 1, redlock__recover_script) &&
+        args->count == 8)
+        return SIM_RECOVER;
+    if (sim_word(args, 0, "EVAL") && sim_text_is(args, 1, redlock__grant_script) &&
+        args->count == 12)
+        return SIM_GRANT;
+    if (sim_word(args, 0, "EVAL") && sim_text_is(args, 1, redlock__settle_script) &&
+        args->count == 11)
+        return SIM_SETTLE;
     if (sim_word(args, 0, "EVAL") && sim_text_is(args, 2, "1") && args->count >= 5) {
         if (sim_text_is(args, 1, redlock__extend_script) && args->count == 6)
             return SIM_EXTEND;

@@ -83,9 +83,9 @@ static char *copy_bytes(const char *data, size_t len)
     return copy;
 }
 
-static struct sim_entry *add_entry(struct sim_server *server, uint32_t database, const char *key,
-                                   size_t key_len, const char *value, size_t value_len,
-                                   int64_t now_ns)
+struct sim_entry *sim_server_add(struct sim_server *server, uint32_t database, const char *key,
+                                 size_t key_len, const char *value, size_t value_len,
+                                 int64_t now_ns)
 {
     int64_t wall_ms = sim_server_wall_ms(server, now_ns);
     for (size_t i = server->entry_count; i-- > 0;)
@@ -103,6 +103,13 @@ static struct sim_entry *add_entry(struct sim_server *server, uint32_t database,
     return e;
 }
 
+void sim_server_remove(struct sim_server *server, const char *key, size_t len)
+{
+    for (size_t i = server->entry_count; i-- > 0;)
+        if (server->entries[i].key_len == len && memcmp(server->entries[i].key, key, len) == 0)
+            drop_entry(server, i);
+}
+
 bool sim_server_vanish(struct sim_server *server, const char *key)
 {
     for (size_t i = 0; i < server->entry_count; i++)
@@ -118,7 +125,7 @@ struct sim_entry *sim_server_plant(struct sim_server *server, const char *key, c
                                    int64_t ttl_ms, int64_t now_ns)
 {
     sim_server_vanish(server, key);
-    struct sim_entry *e = add_entry(server, 0, key, strlen(key), value, strlen(value), now_ns);
+    struct sim_entry *e = sim_server_add(server, 0, key, strlen(key), value, strlen(value), now_ns);
     if (ttl_ms > 0)
         e->when_ms = sim_server_wall_ms(server, now_ns) + ttl_ms;
     e->planted = true;
@@ -157,9 +164,15 @@ static void say(struct sim_reply *reply, const char *text)
     reply->len = (size_t)snprintf(reply->data, sizeof(reply->data), "%s\r\n", text);
 }
 
-static void say_integer(struct sim_reply *reply, int64_t value)
+void sim_say_integer(struct sim_reply *reply, int64_t value)
 {
     reply->len = (size_t)snprintf(reply->data, sizeof(reply->data), ":%" PRId64 "\r\n", value);
+}
+
+void sim_say_bulk(struct sim_reply *reply, const char *text)
+{
+    reply->len =
+        (size_t)snprintf(reply->data, sizeof(reply->data), "$%zu\r\n%s\r\n", strlen(text), text);
 }
 
 static void execute_auth(struct sim_server *server, struct sim_peer *peer,
@@ -193,8 +206,8 @@ static void execute_set(struct sim_server *server, struct sim_peer *peer,
         say(reply, "$-1");
         return;
     }
-    struct sim_entry *e = add_entry(server, peer->database, args->data[1], args->len[1],
-                                    args->data[2], args->len[2], now_ns);
+    struct sim_entry *e = sim_server_add(server, peer->database, args->data[1], args->len[1],
+                                         args->data[2], args->len[2], now_ns);
     e->when_ms = sim_server_wall_ms(server, now_ns) + ttl_ms;
     e->late = peer->late;
     say(reply, "+OK");
@@ -215,17 +228,6 @@ uint32_t sim_server_kind(uint32_t kind)
                                      REDLOCK__CAN_SET_IFEQ | REDLOCK__CAN_DELIFEQ,
                                      REDLOCK__CAN_SET_IFEQ | REDLOCK__CAN_DELEX};
     return kinds[kind % (sizeof(kinds) / sizeof(kinds[0]))];
-}
-
-static const char *version_of(const struct sim_server *server)
-{
-    if ((server->native & REDLOCK__CAN_DELIFEQ) != 0)
-        return "redis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:9.0.1\r\n";
-    if ((server->native & REDLOCK__CAN_DELEX) != 0)
-        return "redis_version:8.4.0\r\n";
-    if ((server->native & REDLOCK__CAN_SET_IFEQ) != 0)
-        return "redis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:8.1.3\r\n";
-    return "redis_version:7.0.15\r\n";
 }
 
 static bool is_forbidden(struct sim_server *server, const struct sim_args *args,
@@ -286,7 +288,7 @@ static void execute_native(struct sim_server *server, struct sim_peer *peer,
     } else {
         if (ours)
             drop_entry(server, (size_t)(e - server->entries));
-        say_integer(reply, ours);
+        sim_say_integer(reply, ours);
     }
 }
 
@@ -301,7 +303,7 @@ static void execute_script(struct sim_server *server, struct sim_peer *peer,
     if (command == SIM_EXTEND)
         server->last_extend = e == NULL ? 0 : sim_text_is(args, 4, e->value) ? 1 : -1;
     if (e == NULL) {
-        say_integer(reply, 0);
+        sim_say_integer(reply, 0);
         return;
     }
     if (e->other_type) {
@@ -310,7 +312,7 @@ static void execute_script(struct sim_server *server, struct sim_peer *peer,
         return;
     }
     if (!sim_text_is(args, 4, e->value)) {
-        say_integer(reply, -1);
+        sim_say_integer(reply, -1);
         return;
     }
     if (command == SIM_RELEASE)
@@ -319,7 +321,7 @@ static void execute_script(struct sim_server *server, struct sim_peer *peer,
         e->when_ms = sim_server_wall_ms(server, now_ns) + sim_number(args, 5);
     else
         extend_entry(e, sim_server_wall_ms(server, now_ns) + sim_number(args, 5));
-    say_integer(reply, 1);
+    sim_say_integer(reply, 1);
 }
 
 static void execute_read(struct sim_server *server, struct sim_peer *peer, enum sim_command command,
@@ -333,7 +335,7 @@ static void execute_read(struct sim_server *server, struct sim_peer *peer, enum 
                           : e->when_ms == INT64_MAX
                               ? -1
                               : e->when_ms - sim_server_wall_ms(server, now_ns);
-        say_integer(reply, left_ms);
+        sim_say_integer(reply, left_ms);
     } else if (e == NULL) {
         say(reply, "$-1");
     } else if (e->other_type) {
@@ -342,105 +344,6 @@ static void execute_read(struct sim_server *server, struct sim_peer *peer, enum 
         reply->len = (size_t)snprintf(reply->data, sizeof(reply->data), "$%zu\r\n%.400s\r\n",
                                       strlen(e->value), e->value);
     }
-}
-
-/* ---- what it says about itself ------------------------------------------ */
-
-static void say_bulk(struct sim_reply *reply, const char *text)
-{
-    reply->len =
-        (size_t)snprintf(reply->data, sizeof(reply->data), "$%zu\r\n%s\r\n", strlen(text), text);
-}
-
-static void say_info(const struct sim_server *server, enum sim_command command, int64_t now_ns,
-                     struct sim_reply *reply)
-{
-    char text[256], run_id[41];
-
-    sim_server_run_id(server, run_id);
-    if (command == SIM_INFO_SERVER)
-        (void)snprintf(text, sizeof(text),
-                       "# Server\r\n%srun_id:%s\r\nuptime_in_seconds:%" PRId64 "\r\n",
-                       version_of(server), run_id,
-                       sim_server_wall_ms(server, now_ns) / 1000 - server->started_wall_s);
-    else
-        (void)snprintf(text, sizeof(text),
-                       "# Replication\r\nrole:%s\r\nconnected_slaves:%" PRId64
-                       "\r\nsecond_repl_offset:%" PRId64 "\r\n",
-                       server->replica ? "slave" : "master", server->replicas,
-                       server->second_offset);
-    say_bulk(reply, text);
-}
-
-static int64_t wall_us(const struct sim_server *server, int64_t now_ns)
-{
-    return (server->wall_ns + sim_scale(now_ns, server->rate_ppm)) / 1000;
-}
-
-static void say_time(const struct sim_server *server, int64_t now_ns, struct sim_reply *reply)
-{
-    char seconds[24], micros[24];
-    int64_t us = wall_us(server, now_ns);
-
-    (void)snprintf(seconds, sizeof(seconds), "%" PRId64, us / 1000000);
-    (void)snprintf(micros, sizeof(micros), "%" PRId64, us % 1000000);
-    reply->len =
-        (size_t)snprintf(reply->data, sizeof(reply->data), "*2\r\n$%zu\r\n%s\r\n$%zu\r\n%s\r\n",
-                         strlen(seconds), seconds, strlen(micros), micros);
-}
-
-static void say_settings(const struct sim_server *server, struct sim_reply *reply)
-{
-    const char *aof = server->durable ? "$3\r\nyes" : "$2\r\nno";
-
-    reply->len =
-        (size_t)snprintf(reply->data, sizeof(reply->data),
-                         "*6\r\n$10\r\nappendonly\r\n%s\r\n$11\r\nappendfsync\r\n"
-                         "$6\r\nalways\r\n$25\r\nno-appendfsync-on-rewrite\r\n$2\r\nno\r\n",
-                         aof);
-}
-
-static void execute_seen(struct sim_server *server, struct sim_peer *peer,
-                         const struct sim_args *args, int64_t now_ns, struct sim_reply *reply)
-{
-    char now[24], text[64];
-    struct sim_entry *e =
-        sim_server_find(server, peer->database, args->data[3], args->len[3], now_ns);
-
-    (void)snprintf(now, sizeof(now), "%" PRId64, wall_us(server, now_ns));
-    if (e == NULL)
-        e = add_entry(server, peer->database, args->data[3], args->len[3], now, strlen(now),
-                      now_ns);
-    (void)snprintf(text, sizeof(text), "%.24s %s", e->value, now);
-    say_bulk(reply, text);
-}
-
-static void remove_key(struct sim_server *server, const char *key, size_t len)
-{
-    for (size_t i = server->entry_count; i-- > 0;)
-        if (server->entries[i].key_len == len && memcmp(server->entries[i].key, key, len) == 0)
-            drop_entry(server, i);
-}
-
-static void execute_mark(struct sim_server *server, struct sim_peer *peer,
-                         const struct sim_args *args, int64_t now_ns, struct sim_reply *reply)
-{
-    struct sim_entry *marker =
-        sim_server_find(server, peer->database, args->data[3], args->len[3], now_ns);
-    struct sim_entry *seen =
-        sim_server_find(server, peer->database, args->data[4], args->len[4], now_ns);
-    const char *there = marker == NULL ? "" : marker->value;
-
-    if (!sim_text_is(args, 5, there) ||
-        (args->len[6] != 0 && (seen == NULL || !sim_text_is(args, 6, seen->value)))) {
-        say_bulk(reply, there);
-        return;
-    }
-    remove_key(server, args->data[3], args->len[3]);
-    remove_key(server, args->data[4], args->len[4]);
-    marker = add_entry(server, peer->database, args->data[3], args->len[3], args->data[7],
-                       args->len[7], now_ns);
-    say_bulk(reply, marker->value);
 }
 
 /* A removal that was refused leaves its key, and that is not the client's fault. */
@@ -492,7 +395,7 @@ void sim_server_execute(struct sim_server *server, struct sim_peer *peer,
 {
     enum sim_command command = sim_classify(args);
     server->count[command]++;
-    if (command < SIM_INFO_SERVER || command > SIM_MARK) /* those of locks */
+    if (command < SIM_INFO_SERVER || command > SIM_RECOVER) /* those of locks */
         server->commands++;
     if (refuse(server, peer, command, args, now_ns, reply))
         return;
@@ -524,19 +427,28 @@ void sim_server_execute(struct sim_server *server, struct sim_peer *peer,
         break;
     case SIM_INFO_SERVER:
     case SIM_INFO_REPLICATION:
-        say_info(server, command, now_ns, reply);
+        sim_say_info(server, command, now_ns, reply);
         break;
     case SIM_SETTINGS:
-        say_settings(server, reply);
+        sim_say_settings(server, reply);
         break;
     case SIM_TIME:
-        say_time(server, now_ns, reply);
+        sim_say_time(server, now_ns, reply);
         break;
     case SIM_SEEN:
-        execute_seen(server, peer, args, now_ns, reply);
+        sim_execute_seen(server, peer, args, now_ns, reply);
         break;
     case SIM_MARK:
-        execute_mark(server, peer, args, now_ns, reply);
+        sim_execute_mark(server, peer, args, now_ns, reply);
+        break;
+    case SIM_RECOVER:
+        sim_execute_recover(server, peer, args, now_ns, reply);
+        break;
+    case SIM_GRANT:
+        sim_execute_grant(server, peer, args, now_ns, reply);
+        break;
+    case SIM_SETTLE:
+        sim_execute_settle(server, peer, args, now_ns, reply);
         break;
     case SIM_DEL:
     case SIM_FLUSHALL:

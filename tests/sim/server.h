@@ -30,6 +30,8 @@ enum sim_command {
     SIM_DEL,
     SIM_EXTEND,
     SIM_RELEASE,
+    SIM_GRANT,
+    SIM_SETTLE,
     SIM_FLUSHALL,
     SIM_INFO_SERVER,
     SIM_INFO_REPLICATION,
@@ -38,6 +40,7 @@ enum sim_command {
     SIM_TIME,
     SIM_SEEN,
     SIM_MARK,
+    SIM_RECOVER,
     SIM_UNKNOWN,
     SIM_COMMANDS,
     SIM_ANY = SIM_COMMANDS
@@ -72,6 +75,14 @@ struct sim_entry {
     bool refused;    /* a removal of it got an error reply */
 };
 
+enum sim_settle {
+    SIM_SETTLE_SOUND,
+    SIM_SETTLE_NOTHING, /* says yes and leaves the counter: no settling, or after the answer */
+    SIM_SETTLE_BLIND,   /* writes without a look at the lock */
+    SIM_SETTLE_LOWERS,  /* writes below a counter that is higher */
+    SIM_SETTLE_FORGETS  /* the counter is lost with the lock: a ttl, or evicted */
+};
+
 struct sim_server {
     int64_t wall_ns; /* of the clock at instant 0 */
     int64_t rate_ppm;
@@ -87,6 +98,7 @@ struct sim_server {
     bool unknown;                    /* what is forbidden it doesn't even know */
     bool cutting;                    /* its scripts set the time as SET does: a naive client's */
     uint64_t natives, scripts;       /* extends and releases it executed, each way */
+    enum sim_settle settle;          /* how it settles: as it should, or a variant that must fail */
     const char *password;            /* NULL: none */
     const char *error[SIM_COMMANDS]; /* "-MISCONF ..." without the dash; NULL: none */
     uint64_t count[SIM_COMMANDS];    /* executed, refused ones included */
@@ -133,6 +145,30 @@ struct sim_entry *sim_server_plant(struct sim_server *server, const char *key, c
                                    int64_t ttl_ms, int64_t now_ns);
 bool sim_server_vanish(struct sim_server *server, const char *key);
 void sim_server_flush(struct sim_server *server);
+
+/* ---- between server.c, about.c and numbers.c ----------------------------- */
+
+struct sim_entry *sim_server_add(struct sim_server *server, uint32_t database, const char *key,
+                                 size_t key_len, const char *value, size_t value_len,
+                                 int64_t now_ns);
+void sim_server_remove(struct sim_server *server, const char *key, size_t len);
+void sim_say_integer(struct sim_reply *reply, int64_t value);
+void sim_say_bulk(struct sim_reply *reply, const char *text);
+
+void sim_say_info(const struct sim_server *server, enum sim_command command, int64_t now_ns,
+                  struct sim_reply *reply);
+void sim_say_time(const struct sim_server *server, int64_t now_ns, struct sim_reply *reply);
+void sim_say_settings(const struct sim_server *server, struct sim_reply *reply);
+void sim_execute_seen(struct sim_server *server, struct sim_peer *peer, const struct sim_args *args,
+                      int64_t now_ns, struct sim_reply *reply);
+void sim_execute_mark(struct sim_server *server, struct sim_peer *peer, const struct sim_args *args,
+                      int64_t now_ns, struct sim_reply *reply);
+void sim_execute_recover(struct sim_server *server, struct sim_peer *peer,
+                         const struct sim_args *args, int64_t now_ns, struct sim_reply *reply);
+void sim_execute_grant(struct sim_server *server, struct sim_peer *peer,
+                       const struct sim_args *args, int64_t now_ns, struct sim_reply *reply);
+void sim_execute_settle(struct sim_server *server, struct sim_peer *peer,
+                        const struct sim_args *args, int64_t now_ns, struct sim_reply *reply);
 
 /* T + T * ppm / 10^6, without overflow. */
 int64_t sim_scale(int64_t duration_ns, int64_t ppm);

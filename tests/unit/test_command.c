@@ -155,6 +155,66 @@ START_TEST(mark_compares_before_it_writes)
 }
 END_TEST
 
+/* Literally: the order of arguments is what the scripts rely on. */
+START_TEST(fenced_commands_carry_four_keys)
+{
+    char expected[2048];
+    int len = snprintf(expected, sizeof(expected),
+                       "*12\r\n$4\r\nEVAL\r\n$%zu\r\n%s\r\n$1\r\n4\r\n$1\r\nk\r\n"
+                       "$17\r\nredlock:fence:{k}\r\n$12\r\nredlock:base\r\n$13\r\nredlock:floor\r\n"
+                       "$1\r\nt\r\n$4\r\n5000\r\n$2\r\n41\r\n$10\r\nrun=a "
+                       "base\r\n$9\r\n604800000\r\n",
+                       strlen(redlock__grant_script), redlock__grant_script);
+    assert_wire(redlock__encode_grant("k", 1, "t", 5000, 41, "run=a base"), expected, (size_t)len);
+
+    len = snprintf(expected, sizeof(expected),
+                   "*11\r\n$4\r\nEVAL\r\n$%zu\r\n%s\r\n$1\r\n4\r\n$1\r\nk\r\n"
+                   "$17\r\nredlock:fence:{k}\r\n$12\r\nredlock:base\r\n$13\r\nredlock:floor\r\n"
+                   "$1\r\nt\r\n$2\r\n42\r\n$10\r\nrun=a base\r\n$9\r\n604800000\r\n",
+                   strlen(redlock__settle_script), redlock__settle_script);
+    assert_wire(redlock__encode_settle("k", 1, "t", 42, "run=a base"), expected, (size_t)len);
+
+    len = snprintf(expected, sizeof(expected),
+                   "*8\r\n$4\r\nEVAL\r\n$%zu\r\n%s\r\n$1\r\n2\r\n$12\r\nredlock:base\r\n"
+                   "$13\r\nredlock:floor\r\n$3\r\nold\r\n$3\r\nnew\r\n$2\r\n17\r\n",
+                   strlen(redlock__recover_script), redlock__recover_script);
+    assert_wire(redlock__encode_recover("old", "new", 17), expected, (size_t)len);
+}
+END_TEST
+
+START_TEST(a_counter_is_named_after_any_key)
+{
+    static char key[REDLOCK_MAX_KEY_LEN + 1] = "a\0}\r\n{";
+    struct redlock__bytes bytes = redlock__encode_grant(key, 6, "t", 1, 0, "b");
+    static const char counter[] = "$22\r\nredlock:fence:{a\0}\r\n{}\r\n";
+    bool found = false;
+
+    ck_assert_ptr_nonnull(bytes.data);
+    for (size_t i = 0; i + sizeof(counter) - 1 <= bytes.len; i++)
+        found = found || memcmp(bytes.data + i, counter, sizeof(counter) - 1) == 0;
+    ck_assert(found);
+    redlock__bytes_free(&bytes);
+    bytes = redlock__encode_settle(key, REDLOCK_MAX_KEY_LEN, "t", 1, "b");
+    ck_assert_ptr_nonnull(bytes.data);
+    ck_assert_uint_gt(bytes.len, 2 * REDLOCK_MAX_KEY_LEN);
+    redlock__bytes_free(&bytes);
+    ck_assert_ptr_null(redlock__encode_grant(key, sizeof(key), "t", 1, 0, "b").data);
+    ck_assert_ptr_null(redlock__encode_settle(key, sizeof(key), "t", 1, "b").data);
+}
+END_TEST
+
+/* No right is needed for it but these. */
+START_TEST(fencing_scripts_get_and_set_alone)
+{
+    static const char *const scripts[] = {redlock__grant_script, redlock__settle_script,
+                                          redlock__recover_script};
+    for (size_t i = 0; i < 3; i++)
+        for (const char *at = scripts[i]; (at = strstr(at, "redis.call('")) != NULL; at++)
+            ck_assert_msg(strncmp(at + 12, "GET'", 4) == 0 || strncmp(at + 12, "SET'", 4) == 0,
+                          "%.20s", at);
+}
+END_TEST
+
 START_TEST(greeting_commands)
 {
     ASSERT_WIRE(redlock__encode_auth(NULL, "pw"), "*2\r\n$4\r\nAUTH\r\n$2\r\npw\r\n");
@@ -213,6 +273,21 @@ static const struct {
     {REDLOCK__CMD_RELEASE, ":0\r\n", REDLOCK_VOTE_FREE, 0, ""},
     {REDLOCK__CMD_RELEASE, ":-1\r\n", REDLOCK_VOTE_FOREIGN, 0, ""},
     {REDLOCK__CMD_RELEASE, "*-1\r\n", REDLOCK_VOTE_ERROR, 0, "unexpected reply type nil"},
+    {REDLOCK__CMD_GRANT, ":1\r\n", REDLOCK_VOTE_OURS, 1, ""},
+    {REDLOCK__CMD_GRANT, ":4503599627370496\r\n", REDLOCK_VOTE_OURS, INT64_C(1) << 52, ""},
+    {REDLOCK__CMD_GRANT, ":4503599627370497\r\n", REDLOCK_VOTE_ERROR, 0,
+     "unexpected reply integer 4503599627370497"},
+    {REDLOCK__CMD_GRANT, ":0\r\n", REDLOCK_VOTE_ERROR, 0, "unexpected reply integer 0"},
+    {REDLOCK__CMD_GRANT, ":-1\r\n", REDLOCK_VOTE_FOREIGN, -1, ""},
+    {REDLOCK__CMD_GRANT, ":-2\r\n", REDLOCK_VOTE_ERROR, -2,
+     "it forgot its fencing numbers just now"},
+    {REDLOCK__CMD_GRANT, ":-3\r\n", REDLOCK_VOTE_ERROR, 0, "unexpected reply integer -3"},
+    {REDLOCK__CMD_GRANT, "$1\r\n7\r\n", REDLOCK_VOTE_ERROR, 0, "unexpected reply type string"},
+    {REDLOCK__CMD_GRANT, "+OK\r\n", REDLOCK_VOTE_ERROR, 0, "unexpected reply status OK"},
+    {REDLOCK__CMD_SETTLE, ":1\r\n", REDLOCK_VOTE_OURS, 0, ""},
+    {REDLOCK__CMD_SETTLE, ":0\r\n", REDLOCK_VOTE_FREE, 0, ""},
+    {REDLOCK__CMD_SETTLE, ":-1\r\n", REDLOCK_VOTE_FREE, 0, ""},
+    {REDLOCK__CMD_SETTLE, ":2\r\n", REDLOCK_VOTE_ERROR, 0, "unexpected reply integer 2"},
     {REDLOCK__CMD_PTTL, ":1500\r\n", REDLOCK_VOTE_FOREIGN, 1500, ""},
     {REDLOCK__CMD_PTTL, ":0\r\n", REDLOCK_VOTE_FOREIGN, 0, ""},
     {REDLOCK__CMD_PTTL, ":-1\r\n", REDLOCK_VOTE_FOREIGN, -1, ""},
@@ -279,7 +354,7 @@ START_TEST(answers_about_facts_are_no_votes)
     static const char *const fatal[] = {"NOAUTH Authentication required.",
                                         "LOADING Redis is loading", "DENIED protected mode",
                                         "ERR max number of clients reached"};
-    for (int c = REDLOCK__CMD_INFO_SERVER; c <= REDLOCK__CMD_MARK; c++) {
+    for (int c = REDLOCK__CMD_INFO_SERVER; c <= REDLOCK__CMD_RECOVER; c++) {
         for (size_t i = 0; i < sizeof(fine) / sizeof(fine[0]); i++) {
             struct redlock__answer answer = decode((enum redlock__command)c, fine[i]);
             ck_assert_int_eq(answer.vote, REDLOCK_VOTE_OURS);
@@ -312,9 +387,9 @@ static const char *const errors[] = {
 
 START_TEST(an_error_keeps_its_text_and_is_never_a_vote)
 {
-    static const enum redlock__command commands[] = {REDLOCK__CMD_SET, REDLOCK__CMD_EXTEND,
-                                                     REDLOCK__CMD_RELEASE, REDLOCK__CMD_PTTL,
-                                                     REDLOCK__CMD_GET};
+    static const enum redlock__command commands[] = {
+        REDLOCK__CMD_SET, REDLOCK__CMD_EXTEND, REDLOCK__CMD_RELEASE, REDLOCK__CMD_PTTL,
+        REDLOCK__CMD_GET, REDLOCK__CMD_GRANT,  REDLOCK__CMD_SETTLE};
     char wire[256];
     snprintf(wire, sizeof(wire), "-%s\r\n", errors[_i]);
     for (size_t c = 0; c < sizeof(commands) / sizeof(commands[0]); c++) {
@@ -446,6 +521,9 @@ static Suite *command_suite(void)
     tcase_add_test(requests, questions_for_facts);
     tcase_add_test(requests, seen_has_one_key_named_after_the_run);
     tcase_add_test(requests, mark_compares_before_it_writes);
+    tcase_add_test(requests, fenced_commands_carry_four_keys);
+    tcase_add_test(requests, a_counter_is_named_after_any_key);
+    tcase_add_test(requests, fencing_scripts_get_and_set_alone);
     tcase_add_test(requests, freeing_nothing_is_fine);
     suite_add_tcase(suite, requests);
 

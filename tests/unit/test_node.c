@@ -45,6 +45,8 @@ static const struct redlock__node_config guarded = {
     "*2\r\n$4\r\nINFO\r\n$11\r\nreplication\r\n"                                                   \
     "*3\r\n$6\r\nCONFIG\r\n$3\r\nGET\r\n$8\r\n*append*\r\n"                                        \
     "*2\r\n$3\r\nGET\r\n$13\r\nredlock:fleet\r\n"                                                  \
+    "*2\r\n$3\r\nGET\r\n$12\r\nredlock:base\r\n"                                                   \
+    "*2\r\n$3\r\nGET\r\n$13\r\nredlock:floor\r\n"                                                  \
     "*1\r\n$4\r\nTIME\r\n"
 
 START_TEST(greets_with_auth_select_and_name)
@@ -95,7 +97,7 @@ static const struct {
     {"+OK\r\n+OK\r\n+OK\r\n" SAYS_SERVER SAYS_REPLICATION SAYS_SETTINGS
      "-LOADING Valkey is loading the dataset in memory\r\n",
      "LOADING Valkey is loading the dataset in memory"},
-    {"+OK\r\n+OK\r\n+OK\r\n" SAYS_SERVER SAYS_REPLICATION SAYS_SETTINGS SAYS_MARKER
+    {"+OK\r\n+OK\r\n+OK\r\n" SAYS_SERVER SAYS_REPLICATION SAYS_SETTINGS SAYS_MARKER SAYS_NUMBERS
      "-NOAUTH Authentication required.\r\n",
      "NOAUTH Authentication required."},
     {"-ERR max number of clients reached\r\n", "ERR max number of clients reached"},
@@ -204,20 +206,24 @@ static const struct {
     enum redlock__fact refused;
     const char *text;
 } refused_facts[] = {
-    {"+OK\r\n-NOPERM no info\r\n" SAYS_REPLICATION SAYS_SETTINGS SAYS_MARKER SAYS_TIME,
+    {"+OK\r\n-NOPERM no info\r\n" SAYS_REPLICATION SAYS_SETTINGS SAYS_MARKER SAYS_NUMBERS SAYS_TIME,
      REDLOCK__FACT_SERVER, "NOPERM no info"},
-    {"+OK\r\n" SAYS_SERVER "-NOPERM no info\r\n" SAYS_SETTINGS SAYS_MARKER SAYS_TIME,
+    {"+OK\r\n" SAYS_SERVER "-NOPERM no info\r\n" SAYS_SETTINGS SAYS_MARKER SAYS_NUMBERS SAYS_TIME,
      REDLOCK__FACT_REPLICATION, "NOPERM no info"},
     {"+OK\r\n" SAYS_SERVER SAYS_REPLICATION
-     "-ERR unknown command 'CONFIG'\r\n" SAYS_MARKER SAYS_TIME,
+     "-ERR unknown command 'CONFIG'\r\n" SAYS_MARKER SAYS_NUMBERS SAYS_TIME,
      REDLOCK__FACT_SETTINGS, "ERR unknown command 'CONFIG'"},
-    {"+OK\r\n" SAYS_SERVER SAYS_REPLICATION SAYS_SETTINGS "-NOPERM no get\r\n" SAYS_TIME,
+    {"+OK\r\n" SAYS_SERVER SAYS_REPLICATION SAYS_SETTINGS
+     "-NOPERM no get\r\n" SAYS_NUMBERS SAYS_TIME,
      REDLOCK__FACT_MARKER, "NOPERM no get"},
-    {"+OK\r\n" SAYS_SERVER SAYS_REPLICATION SAYS_SETTINGS "-WRONGTYPE a hash\r\n" SAYS_TIME,
+    {"+OK\r\n" SAYS_SERVER SAYS_REPLICATION SAYS_SETTINGS
+     "-WRONGTYPE a hash\r\n" SAYS_NUMBERS SAYS_TIME,
      REDLOCK__FACT_MARKER, "WRONGTYPE a hash"},
-    {"+OK\r\n" SAYS_SERVER SAYS_REPLICATION SAYS_SETTINGS SAYS_MARKER "-NOPERM no time\r\n",
+    {"+OK\r\n" SAYS_SERVER SAYS_REPLICATION SAYS_SETTINGS SAYS_MARKER SAYS_NUMBERS
+     "-NOPERM no time\r\n",
      REDLOCK__FACT_CLOCK, "NOPERM no time"},
-    {"+OK\r\n" SAYS_SERVER SAYS_REPLICATION SAYS_SETTINGS SAYS_MARKER ":1700000000\r\n",
+    {"+OK\r\n" SAYS_SERVER SAYS_REPLICATION SAYS_SETTINGS SAYS_MARKER SAYS_NUMBERS
+     ":1700000000\r\n",
      REDLOCK__FACT_CLOCK, "an answer that can't be understood"},
 };
 

@@ -78,7 +78,8 @@ static const struct option options[] = {
     {"verbose", 'v', 0, VALUE_NONE, COMMAND_ALL, AT(verbose), 0, 0},
     {"help", 'h', 0, VALUE_NONE, COMMAND_ALL, AT(help), 0, 0},
     {"version", 'V', 0, VALUE_NONE, COMMAND_ALL, AT(version), 0, 0},
-    {"fence", 0, 1, VALUE_NONE, COMMAND_ALL, AT(unused_value), 0, 0},
+    {"fence", 0, 0, VALUE_NONE, RUN_OR_ACQUIRE, AT(fence), 0, 0},
+    {"fence-base", 0, 0, VALUE_NONE, COMMAND_INIT, AT(fence_base), 0, 0},
     {"replicas", 0, 1, VALUE_NUMBER, COMMAND_ALL, AT(unused_value), 0, INT_MAX},
     {"replica-timeout", 0, 1, VALUE_DURATION, COMMAND_ALL, AT(unused_value), 0,
      REDLOCK_MAX_WAIT_MS},
@@ -114,7 +115,7 @@ struct parser {
     const struct command_word *command;
     char *words[WORDS_MAX];
     size_t word_count;
-    uint32_t used; /* a bit for each option */
+    uint64_t used; /* a bit for each option */
 };
 
 /* Says what is wrong and where help is. Returns CLI_USAGE. */
@@ -234,7 +235,7 @@ static int take_option(struct parser *parser, const struct option *option, char 
         fprintf(stderr, "redlock: --%s is not in this version\n", option->name);
         return CLI_USAGE;
     }
-    parser->used |= UINT32_C(1) << (option - options);
+    parser->used |= UINT64_C(1) << (option - options);
     return rc;
 }
 
@@ -432,6 +433,15 @@ static int check_key(const struct parser *parser, const char *key)
     return CLI_CONTINUE;
 }
 
+/* A primary that forgot its numbers is known by its restart. */
+static int check_fence(const struct parser *parser)
+{
+    if (parser->args->fence > 0 && parser->args->restart_guard_ms == 0)
+        return usage(parser, "--fence needs the restart guard: without it a primary that forgot "
+                             "its numbers would give them again; leave --restart-guard 0 out");
+    return CLI_CONTINUE;
+}
+
 static int check_init(const struct parser *parser)
 {
     if (parser->word_count > 0 && parser->args->replace == 0)
@@ -447,7 +457,7 @@ static int check(const struct parser *parser)
     if (!parser->command)
         return usage(parser, "the command is missing: run, acquire, extend, release, show or init");
     for (size_t i = 0; i < OPTION_COUNT; i++)
-        if ((parser->used & UINT32_C(1) << i) && !(options[i].commands & args->command))
+        if ((parser->used & UINT64_C(1) << i) && !(options[i].commands & args->command))
             return usage(parser, "%s has no option --%s", args->name, options[i].name);
     if (parser->word_count < parser->command->least)
         return usage(parser, parser->word_count == 0
@@ -458,6 +468,8 @@ static int check(const struct parser *parser)
     if (args->command == COMMAND_RUN && (!args->argv || !args->argv[0]))
         return usage(parser, "the command to run is missing: redlock run KEY -- CMD");
     if (parser->word_count > 0 && check_key(parser, parser->words[0]) != CLI_CONTINUE)
+        return CLI_USAGE;
+    if (check_fence(parser) != CLI_CONTINUE)
         return CLI_USAGE;
     return check_times(parser) == CLI_CONTINUE ? check_grace(parser) : CLI_USAGE;
 }

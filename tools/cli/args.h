@@ -37,7 +37,9 @@ struct cli_args {
     int64_t grace_ms, max_hold_ms;
     int64_t drift_ppm;
     int64_t sample_ms;              /* show */
+    int64_t fence;                  /* run, acquire: with a fencing token */
     int64_t no_leases_out, replace; /* init; replace counts from 1, 0: none */
+    int64_t fence_base;             /* init */
     int64_t busy_status;            /* -E */
     int64_t json, quiet, verbose, help, version;
 };

@@ -27,6 +27,7 @@ struct message {
     int32_t kind;
     int32_t value;
     int64_t deadline_ns;
+    int64_t fence; /* with the token; 0: none */
     char token[REDLOCK_TOKEN_LEN];
 };
 

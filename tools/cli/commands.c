@@ -4,7 +4,7 @@
  * A token is worth nothing to anybody if it cannot be printed, so acquire gives the lock back when
  * its output is closed or full, instead of leaving it locked for a ttl. With --json every command
  * prints exactly one object, whatever the result; without it, acquire and extend print the token
- * and nothing else.
+ * and nothing else, but for a second line of acquire --fence: the fencing token.
  */
 #include "commands.h"
 
@@ -25,6 +25,7 @@
 /* What an object says about a lock that was got. */
 struct grant {
     char token[REDLOCK_TOKEN_LEN];
+    int64_t fence; /* 0: none was asked for */
     int64_t validity_ms;
     int64_t deadline_ns;
 };
@@ -42,6 +43,8 @@ static int print_object(const struct session *session, int rc, int status,
     json_integer(&json, "status", status);
     if (grant) {
         json_text(&json, "token", grant->token);
+        if (grant->fence > 0)
+            json_integer(&json, "fence", grant->fence);
         json_integer(&json, "ttl_ms", session->args->ttl_ms);
         json_integer(&json, "validity_ms", grant->validity_ms);
         json_integer(&json, "deadline_ns", grant->deadline_ns);
@@ -53,13 +56,16 @@ static int print_object(const struct session *session, int rc, int status,
 
 static int print_grant(const struct session *session, const struct grant *grant)
 {
-    char line[REDLOCK_TOKEN_LEN + 1];
+    char lines[REDLOCK_TOKEN_LEN + 24];
     int length;
 
     if (session->args->json)
         return print_object(session, REDLOCK_OK, CLI_OK, grant);
-    length = snprintf(line, sizeof line, "%s\n", grant->token);
-    return text_write(STDOUT_FILENO, line, (size_t)length);
+    length = snprintf(lines, sizeof lines, "%s\n", grant->token);
+    if (grant->fence > 0)
+        length +=
+            snprintf(lines + length, sizeof lines - (size_t)length, "%" PRId64 "\n", grant->fence);
+    return text_write(STDOUT_FILENO, lines, (size_t)length);
 }
 
 int command_fail(const struct session *session, int rc)
@@ -77,6 +83,9 @@ static int read_grant(const redlock_lock *lock, struct grant *grant)
 {
     grant->validity_ms = redlock_remaining_ms(lock);
     grant->deadline_ns = redlock_deadline_ns(lock);
+    grant->fence = redlock_fence(lock);
+    if (grant->fence < 0) /* of a plain lock, or one handed on */
+        grant->fence = 0;
     return redlock_token(lock, grant->token, sizeof grant->token);
 }
 

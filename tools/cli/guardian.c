@@ -115,7 +115,7 @@ static void start(struct guardian *guardian, const struct message *message)
 {
     if (guardian->command > 0)
         return;
-    guardian->command = spawn_command(guardian->plan, message->token, &guardian->starting);
+    guardian->command = spawn_command(guardian->plan, message, &guardian->starting);
     if (guardian->command < 0) {
         guardian->command = 0;
         report(guardian, MESSAGE_NOT_STARTED, errno);

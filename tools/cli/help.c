@@ -42,7 +42,10 @@ static const char run_page[] =
     "  -E, --conflict-exit-code N   exit status if it is held by somebody else: 75\n"
     "      --ttl DUR           how long the primaries keep it without renewal: 10s\n"
     "      --grace DUR         TERM comes this long before the lease ends: a fifth of the ttl\n"
-    "      --max-hold DUR      end CMD when the lock was held this long\n";
+    "      --max-hold DUR      end CMD when the lock was held this long\n"
+    "      --fence             CMD finds a number in REDLOCK_FENCE that is larger than that of\n"
+    "                          every holder before: the guarded resource is to refuse smaller "
+    "ones\n";
 
 static const char acquire_page[] =
     "Usage: redlock acquire [OPTION...] KEY\n"
@@ -53,10 +56,16 @@ static const char acquire_page[] =
     "  ...\n"
     "  redlock release deploy \"$token\"\n"
     "\n"
+    "  { read -r token && read -r fence; } <<EOF\n"
+    "  $(redlock acquire --fence deploy)\n"
+    "  EOF\n"
+    "\n"
     "  -w, --wait DUR          wait at most DUR for the lock, or forever: 0, one attempt\n"
     "  -n, --nonblock          the same as --wait 0\n"
     "  -E, --conflict-exit-code N   exit status if it is held by somebody else: 75\n"
-    "      --ttl DUR           how long the primaries keep it: 10s\n";
+    "      --ttl DUR           how long the primaries keep it: 10s\n"
+    "      --fence             print a second line: a number larger than that of every holder\n"
+    "                          before, for the guarded resource to refuse smaller ones\n";
 
 static const char extend_page[] =
     "Usage: redlock extend [OPTION...] KEY TOKEN\n"
@@ -100,7 +109,10 @@ static const char init_page[] =
     "\n"
     "      --no-leases-out     you promise that nobody holds a lock: no watching\n"
     "      --replace N         the N-th is new; with URI it takes the place of the N-th, which is\n"
-    "                          retired if it can be reached\n";
+    "                          retired if it can be reached\n"
+    "      --fence-base        primaries that forgot their fencing numbers, where too few others\n"
+    "                          know them, go on from the time of day: you promise that no clock\n"
+    "                          was set back since the last lock with --fence\n";
 
 static const char guard_page[] =
     "      --restart-guard DUR how long a primary that may have forgotten a lease does not count:\n"

@@ -276,6 +276,7 @@ static int mark_all(const struct cli_args *args, const struct notes *notes, cons
     if (status == CLI_CONTINUE) {
         redlock_init_options_init(&marking.options);
         marking.options.no_leases_out = args->no_leases_out > 0;
+        marking.options.fence_base = args->fence_base > 0;
         marking.options.replace = (uint32_t)args->replace;
         status = finish(&marking, mark(&marking), list);
     }

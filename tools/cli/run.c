@@ -79,6 +79,8 @@ static void say_acquired(struct wrapper *wrapper)
         json_text(&json, "clock", clock_name());
         json_integer(&json, "validity_ms", redlock_remaining_ms(wrapper->lock));
         json_integer(&json, "ttl_ms", wrapper->args->ttl_ms);
+        if (wrapper->args->fence)
+            json_integer(&json, "fence", redlock_fence(wrapper->lock));
         json_integer(&json, "margin", wrapper->margin);
         report_json_nodes(&json, session->results, session->node_count);
         json_end(&json, STDERR_FILENO);

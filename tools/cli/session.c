@@ -125,6 +125,7 @@ void session_lock_options(struct session *session, redlock_lock_options *options
     options->cancel = session->cancel;
     options->results = session->results;
     options->result_count = REDLOCK_MAX_NODES;
+    options->fence = session->args->fence > 0;
 }
 
 int session_status(const struct session *session, int rc)

@@ -10,6 +10,8 @@
 #include "spawn.h"
 
 #include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -31,7 +33,18 @@ static void die_with(pid_t guardian)
         _exit(CLI_INTERNAL);
 }
 
-static void become(const struct guardian_plan *plan, const char *token, int channel)
+/* Only what is the command's own: an outer run's number would be taken for it. */
+static int set_environment(const struct guardian_plan *plan, const struct message *start)
+{
+    char fence[24];
+
+    snprintf(fence, sizeof fence, "%" PRId64, start->fence);
+    if (setenv("REDLOCK_KEY", plan->key, 1) != 0 || setenv("REDLOCK_TOKEN", start->token, 1) != 0)
+        return -1;
+    return start->fence > 0 ? setenv("REDLOCK_FENCE", fence, 1) : unsetenv("REDLOCK_FENCE");
+}
+
+static void become(const struct guardian_plan *plan, const struct message *start, int channel)
 {
     int reason;
     char go;
@@ -42,7 +55,7 @@ static void become(const struct guardian_plan *plan, const char *token, int chan
     while (n < 0 && errno == EINTR);
     if (n != 1)
         _exit(CLI_INTERNAL);
-    if (setenv("REDLOCK_KEY", plan->key, 1) == 0 && setenv("REDLOCK_TOKEN", token, 1) == 0) {
+    if (set_environment(plan, start) == 0) {
         signals_restore(plan->signals);
         execvp(plan->argv[0], plan->argv);
     }
@@ -51,7 +64,7 @@ static void become(const struct guardian_plan *plan, const char *token, int chan
     _exit(reason == ENOENT ? CLI_NOT_FOUND : CLI_NOT_EXECUTABLE);
 }
 
-pid_t spawn_command(const struct guardian_plan *plan, const char *token, int *channel)
+pid_t spawn_command(const struct guardian_plan *plan, const struct message *start, int *channel)
 {
     pid_t guardian = getpid();
     pid_t pid;
@@ -70,7 +83,7 @@ pid_t spawn_command(const struct guardian_plan *plan, const char *token, int *ch
         close(ends[0]);
         setpgid(0, 0);
         die_with(guardian);
-        become(plan, token, ends[1]); /* signals stay blocked until exec */
+        become(plan, start, ends[1]); /* signals stay blocked until exec */
     }
     saved = errno;
     if (pid > 0)

@@ -4,6 +4,7 @@
 
 #include <sys/types.h>
 
+#include "channel.h"
 #include "guardian.h"
 
 /*
@@ -11,6 +12,6 @@
  * to be read from there then: nothing but the end if exec succeeded, else its errno, an int.
  * Returns the process id, or -1 with errno.
  */
-pid_t spawn_command(const struct guardian_plan *plan, const char *token, int *channel);
+pid_t spawn_command(const struct guardian_plan *plan, const struct message *start, int *channel);
 
 #endif

@@ -351,6 +351,8 @@ static void start(struct wrapper *wrapper)
     struct message message = {.kind = MESSAGE_START};
     int rc = redlock_token(wrapper->lock, message.token, sizeof message.token);
 
+    if (wrapper->args->fence)
+        message.fence = redlock_fence(wrapper->lock);
     pthread_mutex_lock(&wrapper->mutex);
     message.deadline_ns = supervise_deadline_ns(wrapper);
     watch_start(&wrapper->backup, message.deadline_ns);

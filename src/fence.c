@@ -1,0 +1,43 @@
+/*
+ * See fence.h.
+ */
+#include "fence.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "validity.h"
+
+void redlock__base_format(const struct redlock__base *base, char text[REDLOCK__BASE_LEN])
+{
+    (void)snprintf(text, REDLOCK__BASE_LEN, "run=%.40s base=%" PRId64, base->run_id, base->number);
+}
+
+bool redlock__base_parse(const char *text, struct redlock__base *base)
+{
+    struct redlock__base read = {0};
+    char again[REDLOCK__BASE_LEN];
+
+    if (sscanf(text, "run=%40[0-9a-zA-Z] base=%16" SCNd64, read.run_id, &read.number) != 2)
+        return false;
+    redlock__base_format(&read, again);
+    if (strcmp(again, text) != 0 || read.number < 0 || read.number > REDLOCK__FENCE_MAX)
+        return false;
+    *base = read;
+    return true;
+}
+
+int64_t redlock__fence_choose(const int64_t *numbers, uint32_t granted, uint32_t *settled)
+{
+    int64_t token = 0;
+
+    for (uint32_t i = 0; granted >> i != 0; i++)
+        if ((granted >> i & 1) != 0)
+            token = redlock__max(token, numbers[i]);
+    *settled = 0;
+    for (uint32_t i = 0; granted >> i != 0; i++)
+        if ((granted >> i & 1) != 0 && numbers[i] == token)
+            *settled |= UINT32_C(1) << i;
+    return token;
+}

@@ -1,0 +1,45 @@
+/*
+ * Fencing numbers. Pure.
+ *
+ * Each primary keeps a counter per name; a grant raises it and gives the number. The fencing token
+ * is the largest number of the grants, once a quorum of the primaries has it as its counter while
+ * the lock's key was there ("settled"). Why that only rises: docs/safety.md.
+ *
+ * Two small keys a primary besides: the floor is the largest number it ever gave, in any name; the
+ * base says from which number it counts at least, and in which run of the server that was
+ * written. A primary whose base names another run, or which has no floor, forgot its counters.
+ */
+#ifndef REDLOCK__FENCE_H
+#define REDLOCK__FENCE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "redlock.h"
+
+#define REDLOCK__BASE_KEY "redlock:base"
+#define REDLOCK__FLOOR_KEY "redlock:floor"
+
+/* Numbers in Lua are exact to 2^53; what is above this was not made by us. */
+#define REDLOCK__FENCE_MAX (INT64_C(1) << 52)
+
+enum {
+    REDLOCK__BASE_LEN = 80,           /* bytes of its text, final NUL included */
+    REDLOCK__FENCE_TTL_MS = 604800000 /* of a name's counter: a week after its last grant */
+};
+
+struct redlock__base {
+    int64_t number;
+    char run_id[REDLOCK_RUN_ID_LEN];
+};
+
+void redlock__base_format(const struct redlock__base *base, char text[REDLOCK__BASE_LEN]);
+bool redlock__base_parse(const char *text, struct redlock__base *base);
+
+/*
+ * The token a set of grants would have, and which of them are settled at it already. numbers has
+ * an entry for each primary; of those in `granted` none is below 1.
+ */
+int64_t redlock__fence_choose(const int64_t *numbers, uint32_t granted, uint32_t *settled);
+
+#endif

@@ -1,0 +1,331 @@
+/*
+ * Fencing tokens on real servers that remember: what they cost, and that they rise whatever becomes
+ * of counters, keys and replies. Those that forget are in test_fencing_members.c.
+ */
+#include <check.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fenced.h"
+#include "locking.h"
+#include "proxy.h"
+#include "servers.h"
+
+enum {
+    THREE = 3
+};
+
+static redlock_client *client, *other;
+static struct proxy *proxies[THREE];
+
+static void begin(int n)
+{
+    servers_start(n);
+    fenced_mark((size_t)n);
+    client = fenced_client(servers_uris(), (size_t)n);
+    other = fenced_client(servers_uris(), (size_t)n);
+    AWAIT(is_settled(client, (size_t)n) && is_settled(other, (size_t)n));
+}
+
+static void set_up_five(void)
+{
+    begin(N);
+}
+
+static void set_up_one(void)
+{
+    begin(1);
+}
+
+/* `client` comes by the proxies, `other` doesn't. */
+static void set_up_proxies(void)
+{
+    const char *uris[THREE];
+
+    servers_start(THREE);
+    fenced_mark(THREE);
+    for (int i = 0; i < THREE; i++) {
+        proxies[i] = proxy_new(servers_port(i));
+        uris[i] = proxy_uri(proxies[i]);
+    }
+    client = fenced_client(uris, THREE);
+    other = fenced_client(servers_uris(), THREE);
+    AWAIT(is_settled(client, THREE) && is_settled(other, THREE));
+}
+
+static void tear_down(void)
+{
+    redlock_client_free(client);
+    redlock_client_free(other);
+    for (int i = 0; i < THREE && proxies[i] != NULL; i++) {
+        proxy_free(proxies[i]);
+        proxies[i] = NULL;
+    }
+    servers_stop();
+}
+
+static void set_counter(int i, int64_t number)
+{
+    char text[24];
+
+    (void)snprintf(text, sizeof text, "%lld", (long long)number);
+    ck_assert_str_eq(servers_command(i, "SET", FENCED_COUNTER, text, NULL), "OK");
+}
+
+static void assert_evals(int n, long each)
+{
+    for (int i = 0; i < n; i++)
+        ck_assert_int_eq(servers_count(i, "eval"), each);
+}
+
+/* ---- what it costs ------------------------------------------------------ */
+
+START_TEST(in_step_it_is_one_round_trip)
+{
+    for (int k = 0; k < 3; k++)
+        (void)fenced_cycle(client);
+    AWAIT(fenced_in_step(client, N));
+    servers_reset_counts();
+    for (int k = 0; k < 20; k++) {
+        int64_t before = fenced_last();
+
+        ck_assert_int_eq(fenced_cycle(client), before + 1);
+    }
+    AWAIT(is_settled(client, N));
+    assert_evals(N, 2 * 20); /* GRANT and release */
+    for (int i = 0; i < N; i++)
+        ck_assert_int_eq(servers_count(i, "set"), 20 * 3); /* counter, floor and key */
+}
+END_TEST
+
+START_TEST(clients_that_take_turns_stay_in_step)
+{
+    for (int k = 0; k < 3; k++) {
+        (void)fenced_cycle(client);
+        (void)fenced_cycle(other);
+    }
+    AWAIT(fenced_in_step(client, N) && is_settled(other, N));
+    servers_reset_counts();
+    for (int k = 0; k < 20; k++) {
+        (void)fenced_cycle(client);
+        AWAIT(is_settled(client, N)); /* or a slow release makes the next one busy there */
+        (void)fenced_cycle(other);
+        AWAIT(is_settled(other, N));
+    }
+    assert_evals(N, 2 * 40);
+}
+END_TEST
+
+/* Raised by hand, or expired. */
+START_TEST(skewed_counters_are_settled_once)
+{
+    unsigned seed = (unsigned)_i;
+
+    for (int k = 0; k < 40; k++) {
+        for (int i = 0; i < N; i++) {
+            int64_t now = fenced_number(i, FENCED_COUNTER);
+            int what = rand_r(&seed) % 4;
+
+            if (what < 2)
+                set_counter(i, (now < 0 ? 0 : now) + rand_r(&seed) % (what == 0 ? 3 : 1000));
+            else if (what == 2)
+                (void)servers_command(i, "DEL", FENCED_COUNTER, NULL);
+        }
+        servers_reset_counts();
+        (void)fenced_cycle(k % 2 == 0 ? client : other);
+        AWAIT(is_settled(client, N) && is_settled(other, N));
+        for (int i = 0; i < N; i++)
+            ck_assert_int_le(servers_count(i, "eval"), 3);
+    }
+    /* One whose number comes late, above the token, stays ahead until it is heard in time. */
+    for (int k = 0; k < 100 && !fenced_in_step(client, N); k++) {
+        (void)fenced_cycle(client);
+        AWAIT(is_settled(client, N));
+    }
+    ck_assert_int_eq(fenced_in_step(client, N), 1);
+    servers_reset_counts();
+    (void)fenced_cycle(client);
+    AWAIT(is_settled(client, N));
+    assert_evals(N, 2);
+}
+END_TEST
+
+/* ---- what went wrong with weaker ways ----------------------------------- */
+
+/* The lost reply is the largest, or as large; each way the others can differ from it by up to two.
+ * Then the keys vanish. */
+START_TEST(a_grant_whose_reply_is_lost_gives_no_token_twice)
+{
+    int lost = _i;
+
+    for (int k = 0; k < 9; k++) {
+        int64_t base = fenced_last() + 1;
+        redlock_lock *lock;
+
+        set_counter(lost, base + 2);
+        set_counter((lost + 1) % THREE, base + k % 3);
+        set_counter((lost + 2) % THREE, base + k / 3);
+        proxy_set_at(proxies[lost], "EVAL", 1, PROXY_REPLIES, PROXY_SWALLOW);
+        lock = fenced_take(client);
+        for (int i = 0; i < THREE; i++)
+            (void)servers_command(i, "DEL", "job", NULL);
+        (void)fenced_cycle(other);
+        (void)fenced_cycle(other);
+        proxy_cut(proxies[lost]);
+        proxy_set(proxies[lost], PROXY_REPLIES, PROXY_PASS);
+        (void)redlock_release(lock);
+        AWAIT(is_settled(client, THREE) && is_settled(other, THREE));
+        (void)fenced_cycle(client);
+        AWAIT(is_settled(client, THREE));
+    }
+}
+END_TEST
+
+/* A has it on 0 and 1; on 0 it vanishes, and B comes by 0 and 2 and goes. */
+START_TEST(an_extend_after_another_holder_is_lost)
+{
+    redlock_lock *lock;
+
+    proxy_refuse(proxies[2], 1);
+    proxy_cut(proxies[2]);
+    AWAIT(is_settled(client, 2));
+    lock = fenced_take(client);
+    (void)servers_command(0, "DEL", "job", NULL);
+    (void)fenced_cycle(other);
+    proxy_refuse(proxies[2], 0);
+    AWAIT(is_settled(client, THREE));
+    ck_assert_int_eq(redlock_extend(lock, 0), REDLOCK_LOST);
+    ck_assert_int_eq(redlock_is_held(lock), 0);
+    ck_assert_int_eq(redlock_release(lock), REDLOCK_LOST);
+    AWAIT(servers_with_key("job") == 0);
+}
+END_TEST
+
+START_TEST(the_token_stays_the_same_through_extends)
+{
+    redlock_lock *lock = fenced_take(client);
+    int64_t token = redlock_fence(lock);
+
+    for (int k = 0; k < 5; k++) {
+        ck_assert_int_eq(redlock_extend(lock, 0), 0);
+        ck_assert_int_eq(redlock_fence(lock), token);
+    }
+    for (int i = 0; i < N; i++)
+        ck_assert_int_le(fenced_number(i, FENCED_COUNTER), token);
+    ck_assert_int_eq(redlock_release(lock), 0);
+}
+END_TEST
+
+/* ---- with others -------------------------------------------------------- */
+
+START_TEST(fenced_and_plain_locks_exclude_each_other)
+{
+    redlock_lock_options plain = lock_options(FENCED_TTL_MS, 0), fenced = fenced_options(0);
+    redlock_lock *lock = fenced_take(client);
+
+    assert_rc(try_lock(other, &plain), REDLOCK_BUSY);
+    assert_rc(try_lock(other, &fenced), REDLOCK_BUSY);
+    ck_assert_int_eq(redlock_release(lock), 0);
+    AWAIT(servers_with_key("job") == 0);
+    lock = acquire(other, &plain);
+    ck_assert_int_eq(redlock_fence(lock), REDLOCK_ERR_STATE);
+    assert_rc(try_lock(client, &fenced), REDLOCK_BUSY);
+    ck_assert_int_eq(redlock_release(lock), 0);
+    AWAIT(servers_with_key("job") == 0);
+    (void)fenced_cycle(client);
+}
+END_TEST
+
+/* What the lock guards: compares and writes in one step. */
+struct resource {
+    pthread_mutex_t mutex;
+    int64_t fence, value;
+};
+
+static int write_value(struct resource *resource, int64_t fence, int64_t value)
+{
+    int passes;
+
+    (void)pthread_mutex_lock(&resource->mutex);
+    passes = resource->fence <= fence;
+    if (passes) {
+        resource->fence = fence;
+        resource->value = value;
+    }
+    (void)pthread_mutex_unlock(&resource->mutex);
+    return passes;
+}
+
+START_TEST(a_resource_that_compares_refuses_a_holder_that_slept)
+{
+    struct resource resource = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+    redlock_lock_options options = fenced_options(5000);
+    redlock_lock *slept, *next;
+    int64_t old;
+
+    options.ttl_ms = 200;
+    slept = acquire(client, &options);
+    old = redlock_fence(slept);
+    ck_assert_int_eq(write_value(&resource, old, 1), 1);
+    next = fenced_take(other); /* when the ttl is over */
+    ck_assert_int_gt(redlock_fence(next), old);
+    ck_assert_int_eq(redlock_fence(slept), old);
+    ck_assert_int_eq(write_value(&resource, redlock_fence(next), 2), 1);
+    ck_assert_int_eq(write_value(&resource, old, 3), 0);
+    ck_assert_int_eq(write_value(&resource, redlock_fence(next), 4), 1);
+    ck_assert_int_eq(resource.value, 4);
+    ck_assert_int_eq(redlock_release(next), 0);
+    ck_assert_int_ne(redlock_release(slept), 0);
+}
+END_TEST
+
+START_TEST(a_single_primary_counts_by_itself)
+{
+    redlock_lock_options plain = lock_options(FENCED_TTL_MS, 0);
+    redlock_lock *lock;
+
+    servers_reset_counts();
+    for (int k = 1; k <= 20; k++)
+        ck_assert_int_eq(fenced_cycle(k % 2 == 0 ? client : other), k);
+    assert_evals(1, 2 * 20);
+    (void)servers_command(0, "DEL", FENCED_COUNTER, NULL);
+    ck_assert_int_eq(fenced_cycle(client), 21);
+    lock = fenced_take(client);
+    assert_rc(try_lock(other, &plain), REDLOCK_BUSY);
+    ck_assert_int_eq(redlock_release(lock), 0);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("fencing");
+    TCase *five = tcase_create("five"), *three = tcase_create("three"), *one = tcase_create("one");
+    SRunner *runner = srunner_create(suite);
+    int failed;
+
+    tcase_add_checked_fixture(five, set_up_five, tear_down);
+    tcase_add_test(five, in_step_it_is_one_round_trip);
+    tcase_add_test(five, clients_that_take_turns_stay_in_step);
+    tcase_add_loop_test(five, skewed_counters_are_settled_once, 1, 4);
+    tcase_add_test(five, the_token_stays_the_same_through_extends);
+    tcase_add_test(five, fenced_and_plain_locks_exclude_each_other);
+    tcase_add_test(five, a_resource_that_compares_refuses_a_holder_that_slept);
+    tcase_set_timeout(five, 60);
+    suite_add_tcase(suite, five);
+    tcase_add_checked_fixture(three, set_up_proxies, tear_down);
+    tcase_add_loop_test(three, a_grant_whose_reply_is_lost_gives_no_token_twice, 0, THREE);
+    tcase_add_test(three, an_extend_after_another_holder_is_lost);
+    tcase_set_timeout(three, 60);
+    suite_add_tcase(suite, three);
+    tcase_add_checked_fixture(one, set_up_one, tear_down);
+    tcase_add_test(one, a_single_primary_counts_by_itself);
+    tcase_set_timeout(one, 60);
+    suite_add_tcase(suite, one);
+    srunner_run_all(runner, CK_NORMAL);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

@@ -1,0 +1,307 @@
+/*
+ * A fenced lease: when a second round is needed, what it may find, and that it lives by the time of
+ * the first.
+ */
+#include "lease_driver.h"
+
+static uint32_t grant_round;
+
+static void fenced_attempt(void)
+{
+    lease->config.fence = true;
+    redlock__lease_start_acquire(lease, at(0));
+    attempt(0);
+    ck_assert_int_eq(lease->round_command, REDLOCK__CMD_GRANT);
+    grant_round = lease->round_no;
+}
+
+/* To the first round, whichever is open now. */
+static void granted(uint32_t node, int64_t number, int64_t ms)
+{
+    struct redlock__lease_news news = {.node = node,
+                                       .command = REDLOCK__CMD_GRANT,
+                                       .round_no = grant_round,
+                                       .vote = REDLOCK_VOTE_OURS,
+                                       .number = number,
+                                       .text = ""};
+    redlock__grant_set_answer(&grant, node, REDLOCK_VOTE_OURS);
+    redlock__lease_answer(lease, &news, at(ms));
+}
+
+/* A wish the engine has granted. */
+static void begin_settle(void)
+{
+    ck_assert_int_eq(lease->state, REDLOCK__LEASE_ACQUIRING);
+    ck_assert_uint_eq(take_todo(), REDLOCK__WANT_SETTLE);
+    redlock__lease_begin_settle(lease);
+    ck_assert_int_eq(lease->round_command, REDLOCK__CMD_SETTLE);
+}
+
+/* 7, 7 and 8 at 10 ms: only the third primary has the token. */
+static void uneven(void)
+{
+    fenced_attempt();
+    granted(0, 7, 10);
+    granted(1, 7, 10);
+    granted(2, 8, 10);
+    ck_assert_int_eq(lease->fence, 8);
+    ck_assert_uint_eq(lease->unsettled, 0x1b);
+    ck_assert_uint_eq(take_events(), 0);
+    ck_assert_int_eq(lease->op, REDLOCK__OP_ACQUIRE);
+    begin_settle();
+}
+
+static void assert_failed(int result)
+{
+    ck_assert_int_eq(lease->state, REDLOCK__LEASE_ENDED);
+    ck_assert_int_eq(lease->result, result);
+    ck_assert_uint_eq(take_todo(), REDLOCK__WANT_ABANDON);
+    ck_assert_uint_eq(take_events(), REDLOCK__EVENT_BIT_DONE);
+    ck_assert_int_eq(lease->deadline_ns, 0);
+}
+
+static int64_t end_after(int64_t ms)
+{
+    return redlock__deadline(at(ms), TTL_MS, 10000);
+}
+
+/* ---- needed or not ------------------------------------------------------ */
+
+START_TEST(a_quorum_with_one_number_needs_no_second_round)
+{
+    fenced_attempt();
+    for (uint32_t i = 0; i < 3; i++)
+        granted(i, 7, 10);
+    ck_assert_int_eq(lease->state, REDLOCK__LEASE_HELD);
+    ck_assert_int_eq(lease->result, REDLOCK_OK);
+    ck_assert_int_eq(lease->fence, 7);
+    ck_assert_uint_eq(lease->unsettled, 0x18);
+    ck_assert_int_eq(lease->deadline_ns, end_after(0));
+}
+END_TEST
+
+START_TEST(a_second_round_makes_a_quorum_of_the_token)
+{
+    uneven();
+    answers("o", 20);
+    ck_assert_int_eq(lease->state, REDLOCK__LEASE_ACQUIRING);
+    answers(".o", 30);
+    ck_assert_int_eq(lease->state, REDLOCK__LEASE_HELD);
+    ck_assert_int_eq(lease->result, REDLOCK_OK);
+    ck_assert_int_eq(lease->fence, 8);
+    ck_assert_uint_eq(lease->counted, 0x7);
+    ck_assert_int_eq(lease->deadline_ns, end_after(0)); /* by the first round's start */
+}
+END_TEST
+
+/* Those whose answer to GRANT was not read may take the place of those that are above the token. */
+START_TEST(who_is_above_the_token_is_left_out)
+{
+    uneven();
+    answers("ff", 20);
+    ck_assert_int_eq(lease->state, REDLOCK__LEASE_ACQUIRING);
+    answers("...oo", 30);
+    ck_assert_int_eq(lease->state, REDLOCK__LEASE_HELD);
+    ck_assert_uint_eq(lease->counted, 0x1c);
+    ck_assert_int_eq(lease->fence, 8);
+}
+END_TEST
+
+START_TEST(without_a_quorum_of_the_token_the_attempt_fails)
+{
+    static const struct {
+        const char *votes;
+        int result;
+    } cases[] = {{"ff.f", REDLOCK_BUSY},
+                 {"ss.s", REDLOCK_NO_QUORUM},
+                 {"ee.e", REDLOCK_NO_QUORUM},
+                 {"of.ss", REDLOCK_BUSY}};
+    uneven();
+    answers(cases[_i].votes, 20);
+    assert_failed(cases[_i].result);
+    ck_assert_int_eq(lease->fence, 0);
+}
+END_TEST
+
+START_TEST(the_next_attempt_begins_anew)
+{
+    lease->config.wait_ms = REDLOCK_WAIT_FOREVER;
+    uneven();
+    answers("ff.f", 20);
+    ck_assert_int_eq(lease->state, REDLOCK__LEASE_WAITING);
+    ck_assert_int_eq(lease->fence, 0);
+    abandon();
+    attempt(900);
+    grant_round = lease->round_no;
+    ck_assert_int_eq(lease->round_command, REDLOCK__CMD_GRANT);
+    for (uint32_t i = 0; i < 3; i++) {
+        ck_assert_int_eq(lease->votes[i].number, 0);
+        granted(i, 9, 910);
+    }
+    ck_assert_int_eq(lease->state, REDLOCK__LEASE_HELD);
+    ck_assert_int_eq(lease->fence, 9);
+    ck_assert_int_eq(lease->deadline_ns, end_after(900));
+}
+END_TEST
+
+/* ---- meanwhile ---------------------------------------------------------- */
+
+START_TEST(a_late_number_changes_nothing)
+{
+    uneven();
+    granted(3, 12, 15);
+    ck_assert_int_eq(lease->fence, 8);
+    ck_assert_int_eq(lease->state, REDLOCK__LEASE_ACQUIRING);
+    ck_assert_uint_eq(take_todo(), 0);
+    answers("o..f", 20);
+    ck_assert_int_eq(lease->state, REDLOCK__LEASE_ACQUIRING);
+    answers(".o", 20);
+    ck_assert_int_eq(lease->fence, 8);
+    ck_assert_uint_eq(lease->counted, 0x7);
+}
+END_TEST
+
+START_TEST(a_step_since_the_first_round_counts)
+{
+    fenced_attempt();
+    granted(0, 7, 10);
+    if (_i == 0)
+        redlock__lease_stepped(lease, 0, 300 * REDLOCK__MS, at(10));
+    granted(1, 7, 10);
+    granted(2, 8, 10);
+    begin_settle();
+    if (_i == 1)
+        redlock__lease_stepped(lease, 0, 300 * REDLOCK__MS, at(15));
+    answers("oo", 20);
+    ck_assert_int_eq(lease->deadline_ns, end_after(-300));
+}
+END_TEST
+
+START_TEST(who_forgets_is_not_settled_any_more)
+{
+    uneven();
+    redlock__lease_forgotten(lease, 2, 0, at(15));
+    answers("oo", 20);
+    ck_assert_int_eq(lease->state, REDLOCK__LEASE_ACQUIRING);
+    answers("...o", 30);
+    ck_assert_int_eq(lease->state, REDLOCK__LEASE_HELD);
+    ck_assert_uint_eq(lease->counted, 0xb);
+}
+END_TEST
+
+START_TEST(a_second_round_that_uses_the_validity_up_is_expired)
+{
+    lease->config.min_validity_ms = 500;
+    uneven();
+    answers("oo", _i == 0 ? 480 : 500);
+    if (_i == 0)
+        ck_assert_int_eq(lease->state, REDLOCK__LEASE_HELD);
+    else
+        assert_failed(REDLOCK_EXPIRED);
+}
+END_TEST
+
+START_TEST(cancelling_ends_it)
+{
+    uneven();
+    redlock__lease_stop(lease, REDLOCK_CANCELLED);
+    assert_failed(REDLOCK_CANCELLED);
+    answers("oo", 20);
+    ck_assert_int_eq(lease->state, REDLOCK__LEASE_ENDED);
+    ck_assert_int_eq(lease->result, REDLOCK_CANCELLED);
+    ck_assert_uint_eq(take_events(), 0);
+}
+END_TEST
+
+START_TEST(cancelling_before_it_is_sent_sends_nothing)
+{
+    fenced_attempt();
+    granted(0, 7, 10);
+    granted(1, 7, 10);
+    granted(2, 8, 10);
+    redlock__lease_stop(lease, REDLOCK_CANCELLED);
+    assert_failed(REDLOCK_CANCELLED);
+}
+END_TEST
+
+START_TEST(the_end_of_the_wait_ends_it)
+{
+    lease->config.wait_ms = 50;
+    uneven();
+    answers("o", 20);
+    ck_assert_int_eq(redlock__lease_next_deadline(lease), at(50));
+    tick(50);
+    assert_failed(REDLOCK_NO_QUORUM);
+}
+END_TEST
+
+/* ---- afterwards --------------------------------------------------------- */
+
+START_TEST(what_comes_late_is_settled_if_that_is_any_use)
+{
+    static const struct {
+        int64_t number;
+        uint32_t wants, unsettled;
+    } cases[] = {{6, REDLOCK__WANT_SETTLE, 0x18}, {7, 0, 0x10}, {8, 0, 0x10}};
+    fenced_attempt();
+    for (uint32_t i = 0; i < 3; i++)
+        granted(i, 7, 10);
+    (void)take_todo();
+    granted(3, cases[_i].number, 20);
+    ck_assert_uint_eq(take_todo(), cases[_i].wants);
+    ck_assert_uint_eq(lease->unsettled, cases[_i].unsettled);
+    ck_assert_int_eq(lease->fence, 7);
+}
+END_TEST
+
+START_TEST(a_settled_one_is_remembered_also_after_the_round)
+{
+    struct redlock__lease_news news = {
+        .node = 3, .command = REDLOCK__CMD_SETTLE, .vote = REDLOCK_VOTE_OURS, .text = ""};
+    fenced_attempt();
+    for (uint32_t i = 0; i < 3; i++)
+        granted(i, 7, 10);
+    redlock__lease_answer(lease, &news, at(20));
+    ck_assert_uint_eq(lease->unsettled, 0x10);
+    ck_assert_uint_eq(lease->counted, 0x7);
+}
+END_TEST
+
+START_TEST(extending_leaves_the_token)
+{
+    uneven();
+    answers("oo", 20);
+    (void)take_todo();
+    extend(TTL_MS, 100);
+    answers("ooo", 110);
+    ck_assert_int_eq(lease->state, REDLOCK__LEASE_HELD);
+    ck_assert_int_eq(lease->fence, 8);
+    ck_assert_int_eq(lease->deadline_ns, end_after(100));
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("lease, fenced");
+    TCase *t = add_case(suite, "settling");
+    tcase_add_test(t, a_quorum_with_one_number_needs_no_second_round);
+    tcase_add_test(t, a_second_round_makes_a_quorum_of_the_token);
+    tcase_add_test(t, who_is_above_the_token_is_left_out);
+    tcase_add_loop_test(t, without_a_quorum_of_the_token_the_attempt_fails, 0, 4);
+    tcase_add_test(t, the_next_attempt_begins_anew);
+
+    t = add_case(suite, "meanwhile");
+    tcase_add_test(t, a_late_number_changes_nothing);
+    tcase_add_loop_test(t, a_step_since_the_first_round_counts, 0, 2);
+    tcase_add_test(t, who_forgets_is_not_settled_any_more);
+    tcase_add_loop_test(t, a_second_round_that_uses_the_validity_up_is_expired, 0, 2);
+    tcase_add_test(t, cancelling_ends_it);
+    tcase_add_test(t, cancelling_before_it_is_sent_sends_nothing);
+    tcase_add_test(t, the_end_of_the_wait_ends_it);
+
+    t = add_case(suite, "afterwards");
+    tcase_add_loop_test(t, what_comes_late_is_settled_if_that_is_any_use, 0, 3);
+    tcase_add_test(t, a_settled_one_is_remembered_also_after_the_round);
+    tcase_add_test(t, extending_leaves_the_token);
+    return run_suite(suite);
+}
