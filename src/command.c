@@ -37,11 +37,15 @@ const char redlock__extend_script[] =
     "if owner then return -1 end "
     "return 0";
 
+/* The key that says that somebody waits is no declared one, and asked for with pcall: a user
+ * without rights on it must be able to release all the same. */
 const char redlock__release_script[] =
     "local owner = redis.call('GET', KEYS[1]) "
-    "if owner == ARGV[1] then return redis.call('DEL', KEYS[1]) end "
-    "if owner then return -1 end "
-    "return 0";
+    "local gone = 0 "
+    "if owner == ARGV[1] then gone = redis.call('DEL', KEYS[1]) "
+    "elseif owner then gone = -1 end "
+    "if not ARGV[2] or redis.pcall('EXISTS', ARGV[2]) ~= 1 then return gone end "
+    "return gone < 0 and -2 or 3 - gone";
 
 /* Since when this run of the server is known to run, by its own clock, and what that shows now. A
  * script, so that the time written is the time of writing, however long the asker sleeps. */
@@ -60,6 +64,9 @@ const char redlock__mark_script[] =
     "redis.call('SET', KEYS[1], ARGV[3]) "
     "redis.call('DEL', KEYS[2]) "
     "return ARGV[3]";
+
+static const char waiting_prefix[] = "redlock:waiting:";
+static const char wake_prefix[] = "redlock:wake:";
 
 /* ---- requests ----------------------------------------------------------- */
 
@@ -166,6 +173,83 @@ struct redlock__bytes redlock__encode_release(const void *key, size_t key_len, c
     return encode(&args);
 }
 
+/* "redlock:waiting:" and the name: one buffer for each of the two keys of a name. */
+struct side_key {
+    size_t len;
+    char data[sizeof "redlock:waiting:" + REDLOCK_MAX_KEY_LEN];
+};
+
+static void make_side_key(struct side_key *side, const char *prefix, const void *key,
+                          size_t key_len)
+{
+    size_t len = strlen(prefix);
+    if (key_len > REDLOCK_MAX_KEY_LEN)
+        key_len = REDLOCK_MAX_KEY_LEN;
+    memcpy(side->data, prefix, len);
+    memcpy(side->data + len, key, key_len);
+    side->len = len + key_len;
+}
+
+static void add_number(struct args *args, char number[NUMBER_LEN], int64_t value)
+{
+    snprintf(number, NUMBER_LEN, "%" PRId64, value);
+    add(args, number);
+}
+
+struct redlock__bytes redlock__encode_release_asking(const void *key, size_t key_len,
+                                                     const char *token)
+{
+    struct args args = {0};
+    struct side_key waiting;
+    make_side_key(&waiting, waiting_prefix, key, key_len);
+    add_script(&args, redlock__release_script, key, key_len, token);
+    add_bytes(&args, waiting.data, waiting.len);
+    return encode(&args);
+}
+
+struct redlock__bytes redlock__encode_waiting(const void *key, size_t key_len, int64_t life_ms)
+{
+    struct args args = {0};
+    struct side_key waiting;
+    char number[NUMBER_LEN];
+    make_side_key(&waiting, waiting_prefix, key, key_len);
+    add(&args, "SET");
+    add_bytes(&args, waiting.data, waiting.len);
+    add(&args, "1");
+    add(&args, "PX");
+    add_number(&args, number, life_ms);
+    return encode(&args);
+}
+
+struct redlock__bytes redlock__encode_block(const void *key, size_t key_len, int64_t seconds)
+{
+    struct args args = {0};
+    struct side_key wake;
+    char number[NUMBER_LEN];
+    make_side_key(&wake, wake_prefix, key, key_len);
+    add(&args, "BLPOP");
+    add_bytes(&args, wake.data, wake.len);
+    add_number(&args, number, seconds);
+    return encode(&args);
+}
+
+struct redlock__bytes redlock__encode_push(const void *key, size_t key_len, uint32_t part,
+                                           int64_t life_ms)
+{
+    static const char *const names[] = {"DEL", "LPUSH", "PEXPIRE"};
+    struct args args = {0};
+    struct side_key wake;
+    char number[NUMBER_LEN];
+    make_side_key(&wake, wake_prefix, key, key_len);
+    add(&args, names[part]);
+    add_bytes(&args, wake.data, wake.len);
+    if (part == 1)
+        add(&args, "1");
+    if (part == 2)
+        add_number(&args, number, life_ms);
+    return encode(&args);
+}
+
 struct redlock__bytes redlock__encode_pttl(const void *key, size_t key_len)
 {
     struct args args = {0};
@@ -267,12 +351,20 @@ static const struct rule {
     {REDLOCK__CMD_RELEASE, REDIS_REPLY_INTEGER, MATCH_INTEGER, 1, REDLOCK_VOTE_OURS},
     {REDLOCK__CMD_RELEASE, REDIS_REPLY_INTEGER, MATCH_INTEGER, 0, REDLOCK_VOTE_FREE},
     {REDLOCK__CMD_RELEASE, REDIS_REPLY_INTEGER, MATCH_INTEGER, -1, REDLOCK_VOTE_FOREIGN},
+    {REDLOCK__CMD_RELEASE, REDIS_REPLY_INTEGER, MATCH_INTEGER, 2, REDLOCK_VOTE_OURS},
+    {REDLOCK__CMD_RELEASE, REDIS_REPLY_INTEGER, MATCH_INTEGER, 3, REDLOCK_VOTE_FREE},
+    {REDLOCK__CMD_RELEASE, REDIS_REPLY_INTEGER, MATCH_INTEGER, -2, REDLOCK_VOTE_FOREIGN},
     {REDLOCK__CMD_PTTL, REDIS_REPLY_INTEGER, MATCH_INTEGER, -2, REDLOCK_VOTE_FREE},
     {REDLOCK__CMD_PTTL, REDIS_REPLY_INTEGER, MATCH_TYPE, 0, REDLOCK_VOTE_FOREIGN},
     {REDLOCK__CMD_HINT, REDIS_REPLY_INTEGER, MATCH_INTEGER, -2, REDLOCK_VOTE_FREE},
     {REDLOCK__CMD_HINT, REDIS_REPLY_INTEGER, MATCH_TYPE, 0, REDLOCK_VOTE_FOREIGN},
     {REDLOCK__CMD_GET, REDIS_REPLY_NIL, MATCH_TYPE, 0, REDLOCK_VOTE_FREE},
     {REDLOCK__CMD_GET, REDIS_REPLY_STRING, MATCH_TYPE, 0, REDLOCK_VOTE_FOREIGN},
+    {REDLOCK__CMD_WAITING, REDIS_REPLY_STATUS, MATCH_OK, 0, REDLOCK_VOTE_OURS},
+    {REDLOCK__CMD_BLOCK, REDIS_REPLY_NIL, MATCH_TYPE, 0, REDLOCK_VOTE_FREE},
+    {REDLOCK__CMD_BLOCK, REDIS_REPLY_ARRAY, MATCH_TYPE, 0, REDLOCK_VOTE_OURS},
+    {REDLOCK__CMD_PUSH, REDIS_REPLY_INTEGER, MATCH_TYPE, 0, REDLOCK_VOTE_OURS},
+    {REDLOCK__CMD_PUSHED, REDIS_REPLY_INTEGER, MATCH_TYPE, 0, REDLOCK_VOTE_OURS},
 };
 
 void redlock__printable(char *to, size_t size, const char *from, size_t len)
@@ -402,7 +494,8 @@ void redlock__decode(enum redlock__command command, const struct redisReply *rep
     answer->vote = vote_of(command, reply);
     if (answer->vote == REDLOCK_VOTE_ERROR)
         describe_error(answer, reply);
-    else if (command == REDLOCK__CMD_PTTL || command == REDLOCK__CMD_HINT)
+    else if (command == REDLOCK__CMD_PTTL || command == REDLOCK__CMD_HINT ||
+             command == REDLOCK__CMD_RELEASE || command == REDLOCK__CMD_PUSHED)
         answer->value = reply->integer;
     else if (command == REDLOCK__CMD_GET)
         copy_text(answer, reply);

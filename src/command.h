@@ -24,6 +24,10 @@ enum redlock__command {
     REDLOCK__CMD_PTTL,    /* how long a key still lives */
     REDLOCK__CMD_HINT,    /* the same PTTL, asked by a waiter (see lease.h) */
     REDLOCK__CMD_GET,     /* who owns it */
+    REDLOCK__CMD_WAITING, /* SET: somebody waits (wake.h) */
+    REDLOCK__CMD_BLOCK,   /* BLPOP: until somebody is woken */
+    REDLOCK__CMD_PUSH,    /* DEL, LPUSH: wakes one */
+    REDLOCK__CMD_PUSHED,  /* PEXPIRE behind it: value 0 where one was woken */
     /* facts (facts.h), in the greeting and in samples */
     REDLOCK__CMD_INFO_SERVER,
     REDLOCK__CMD_INFO_REPLICATION,
@@ -48,6 +52,15 @@ struct redlock__bytes redlock__encode_set(const void *key, size_t key_len, const
 struct redlock__bytes redlock__encode_extend(const void *key, size_t key_len, const char *token,
                                              int64_t ttl_ms);
 struct redlock__bytes redlock__encode_release(const void *key, size_t key_len, const char *token);
+/* The same; where somebody waits it answers 2 for 1, 3 for 0 and -2 for -1. */
+struct redlock__bytes redlock__encode_release_asking(const void *key, size_t key_len,
+                                                     const char *token);
+/* SET of the key that says that somebody waits, then BLPOP; they count as two requests. */
+struct redlock__bytes redlock__encode_waiting(const void *key, size_t key_len, int64_t life_ms);
+struct redlock__bytes redlock__encode_block(const void *key, size_t key_len, int64_t seconds);
+/* Pushes one element where there is none: DEL, LPUSH, PEXPIRE. */
+struct redlock__bytes redlock__encode_push(const void *key, size_t key_len, uint32_t part,
+                                           int64_t life_ms);
 struct redlock__bytes redlock__encode_pttl(const void *key, size_t key_len);
 struct redlock__bytes redlock__encode_get(const void *key, size_t key_len);
 /* INFO_SERVER, INFO_REPLICATION, SETTINGS, MARKER, TIME. */
@@ -67,7 +80,8 @@ extern const char redlock__mark_script[];
 
 /*
  * An answer as the core sees it. `value` is PTTL's number (-1 no ttl, -2 no
- * key); `text` is an error's text, or GET's value, made printable and cut.
+ * key), or that of RELEASE and PUSHED; `text` is an error's text, or GET's value, made printable
+ * and cut.
  */
 struct redlock__answer {
     redlock_vote vote; /* OURS, FREE, FOREIGN, ERROR */
@@ -77,9 +91,11 @@ struct redlock__answer {
 
 /*
  * SET:     +OK ours; nil foreign.
- * EXTEND, RELEASE: 1 ours; 0 free; -1 foreign.
+ * EXTEND, RELEASE: 1 ours; 0 free; -1 foreign. RELEASE: 2, 3 and -2 are the same, and somebody
+ *          waits.
  * PTTL, HINT: -2 free; else foreign, value set.
  * GET:     nil free; else foreign, text set.
+ * WAITING: +OK ours. BLOCK: an element ours; nil free. PUSH, PUSHED: a number ours.
  * greeting: +OK ours (SETNAME and all that ask for facts: any reply is ours but an error that says
  *          no other command will be served: NOAUTH, LOADING, DENIED, max number of clients).
  * Everything else, every error reply and every reply of a wrong type: ERROR with

@@ -26,6 +26,7 @@
 #include "lease.h"
 #include "node.h"
 #include "redlock.h"
+#include "side.h"
 
 enum {
     REDLOCK__LOG_LINES = 64, /* kept until pulled; the oldest are dropped */
@@ -54,7 +55,17 @@ void redlock__engine_free(struct redlock__engine *engine);
 
 /* ---- for the driver ---- */
 
-/* For tasks and output (node.h, "for the driver"); anything that brings news goes through
+/* Links: those of the primaries come first, then side links (side.h). How many there can be, and
+ * are now. */
+enum {
+    REDLOCK__MAX_LINKS = REDLOCK_MAX_NODES + REDLOCK__SIDE_LINKS
+};
+uint32_t redlock__engine_links(const struct redlock__engine *engine);
+/* Which primary's endpoint a link is to. */
+uint32_t redlock__engine_primary(const struct redlock__engine *engine, uint32_t i);
+
+/* Of a link; NULL where a side link isn't in use.
+ * For tasks and output (node.h, "for the driver"); anything that brings news goes through
  * the four calls below instead of the node's own. */
 struct redlock__node *redlock__engine_node(struct redlock__engine *engine, uint32_t i);
 void redlock__engine_connected(struct redlock__engine *engine, uint32_t i, int64_t now_ns);

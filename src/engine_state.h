@@ -9,6 +9,8 @@
 #include "init.h"
 #include "member.h"
 #include "queue.h"
+#include "side.h"
+#include "wake.h"
 
 struct redlock__log_line {
     int level;
@@ -37,6 +39,11 @@ struct redlock__engine {
     uint32_t log_first, log_count;
     enum redlock__node_phase phases[REDLOCK_MAX_NODES]; /* as last seen */
     struct redlock__node *nodes[REDLOCK_MAX_NODES];
+
+    struct redlock__node_config *configs; /* n: of the nodes, for side links */
+    struct redlock__side sides[REDLOCK__SIDE_LINKS];
+    uint64_t sides_taken;
+    struct redlock__waker wake;
 
     /* watch.c */
     struct redlock__fleet fleet;         /* quorum and max_ttl_ms are here */

@@ -36,6 +36,10 @@ enum redlock__fact redlock__fact_of(enum redlock__command command)
     case REDLOCK__CMD_PTTL:
     case REDLOCK__CMD_HINT:
     case REDLOCK__CMD_GET:
+    case REDLOCK__CMD_WAITING:
+    case REDLOCK__CMD_BLOCK:
+    case REDLOCK__CMD_PUSH:
+    case REDLOCK__CMD_PUSHED:
         break;
     }
     return REDLOCK__FACTS;

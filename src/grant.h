@@ -36,8 +36,11 @@ struct redlock__grant {
     uint32_t written, unanswered, known;
     uint32_t owed, in_flight, moved, again, repeated;
     bool abandoned;
-    int64_t again_ns; /* when `again` is to be sent */
-    int64_t ttl_ms;   /* the longest asked for */
+    bool held;         /* the lock was held by it: others may be woken once it is gone */
+    uint32_t asked_at; /* primary + 1 that is to tell whether somebody waits; 0: none */
+    uint32_t waits_at; /* primary + 1 that said somebody waits, who hasn't been woken; 0: none */
+    int64_t again_ns;  /* when `again` is to be sent */
+    int64_t ttl_ms;    /* the longest asked for */
     int64_t last_write_ns;
     int64_t gone_ns; /* no key of this token can exist from then on */
     char token[REDLOCK__TOKEN_HEX + 1];

@@ -231,7 +231,7 @@ static bool send_greeting(struct redlock__node *node, int64_t now_ns)
         return false;
     if (!greet(node, REDLOCK__CMD_SETNAME, redlock__encode_setname(name), now_ns))
         return false;
-    for (size_t i = 0; i < sizeof(introduction) / sizeof(introduction[0]); i++)
+    for (size_t i = 0; !c->plain && i < sizeof(introduction) / sizeof(introduction[0]); i++)
         if (!greet(node, introduction[i], redlock__encode_fact(introduction[i]), now_ns))
             return false;
     return true;
@@ -483,6 +483,13 @@ void redlock__node_hurry(struct redlock__node *node, int64_t now_ns)
     int64_t since_ns = redlock__add(node->connecting_since_ns, REDLOCK__HURRY_MS * REDLOCK__MS);
     if (node->phase == REDLOCK__NODE_PHASE_DOWN && now_ns > since_ns)
         node->retry_ns = redlock__min(node->retry_ns, now_ns);
+}
+
+void redlock__node_rest(struct redlock__node *node, int64_t now_ns)
+{
+    if (node->phase != REDLOCK__NODE_PHASE_DOWN)
+        fail(node, now_ns, "not needed any more");
+    node->retry_ns = REDLOCK__NEVER;
 }
 
 static int64_t connect_deadline(const struct redlock__node *node)

@@ -86,6 +86,10 @@ static struct redlock__bytes encode(const struct redlock__grant *grant,
     case REDLOCK__CMD_SETNAME:
     case REDLOCK__CMD_PTTL:
     case REDLOCK__CMD_GET:
+    case REDLOCK__CMD_WAITING:
+    case REDLOCK__CMD_BLOCK:
+    case REDLOCK__CMD_PUSH:
+    case REDLOCK__CMD_PUSHED:
     case REDLOCK__CMD_INFO_SERVER:
     case REDLOCK__CMD_INFO_REPLICATION:
     case REDLOCK__CMD_SETTINGS:
@@ -104,16 +108,22 @@ static uint32_t send_grant(struct redlock__engine *engine, struct redlock__grant
                            int64_t ttl_ms, int64_t now_ns)
 {
     struct redlock__tag tag = {.owner = grant, .command = command, .round = round_no};
-    struct redlock__bytes bytes = {0};
-    uint32_t sent = 0;
+    struct redlock__bytes bytes = {0}, asking = {0};
+    uint32_t sent = 0, asked = engine->n;
 
     if (nodes != 0)
         bytes = encode(grant, command, ttl_ms);
+    if (nodes != 0 && command == REDLOCK__CMD_RELEASE)
+        asked = redlock__wake_asks(engine, grant, now_ns);
+    if (asked < engine->n) {
+        grant->asked_at = asked + 1;
+        asking = redlock__encode_release_asking(grant->name->key, grant->name->len, grant->token);
+    }
     for (uint32_t i = 0; i < engine->n && bytes.data != NULL; i++) {
         if ((nodes & (UINT32_C(1) << i)) == 0 ||
-            !redlock__node_request(engine->nodes[i], &tag, &bytes,
-                                   redlock__engine_node_deadline(engine, grant->ttl_ms, now_ns),
-                                   now_ns))
+            !redlock__node_request(
+                engine->nodes[i], &tag, i == asked && asking.data != NULL ? &asking : &bytes,
+                redlock__engine_node_deadline(engine, grant->ttl_ms, now_ns), now_ns))
             continue;
         sent |= UINT32_C(1) << i;
         grant->requests++;
@@ -122,6 +132,7 @@ static uint32_t send_grant(struct redlock__engine *engine, struct redlock__grant
             redlock__grant_removing(grant, i);
     }
     redlock__bytes_free(&bytes);
+    redlock__bytes_free(&asking);
     return sent;
 }
 
@@ -152,7 +163,7 @@ static void count(struct redlock__engine *engine, struct redlock__lease *lease)
         return;
     lease->counted_state = is;
     if (was == REDLOCK__LEASE_ACQUIRING && is == REDLOCK__LEASE_HELD)
-        engine->stats.acquired++, engine->began = true;
+        engine->stats.acquired++, engine->began = lease->grant->held = true;
     else if (was == REDLOCK__LEASE_ACQUIRING)
         count_attempt(engine, lease);
     else if (was == REDLOCK__LEASE_RENEWING && lease->round.verdict == REDLOCK__ROUND_WON &&
@@ -438,6 +449,7 @@ void redlock__serve_lease(struct redlock__engine *engine, struct redlock__lease 
             break;
         begin_attempt(engine, lease, now_ns);
     }
+    redlock__wake_settle(engine, lease->name, now_ns);
     post_events(engine, lease);
     if (lease->deadline_ns != 0)
         redlock__watch_hold(engine, now_ns);

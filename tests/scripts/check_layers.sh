@@ -18,7 +18,7 @@ root=${1:-${REDLOCK_SOURCE_DIR:-$(cd "$(dirname "$0")/../.." && pwd)}}
 
 # Our own headers: module, then what it may include besides its own header and redlock.h.
 # The order is the order of dependence: nothing names what stands below it, except that
-# engine.c and init.c name engine_state, the private half of engine.h.
+# engine.c, init.c, side.c and wake.c name engine_state, the private half of engine.h.
 layers='
 error
 validity
@@ -34,10 +34,12 @@ facts         command clock marker
 ring          validity command
 node          validity command facts ring
 member        validity clock facts marker
+side          validity node engine_state
+wake          validity queue side engine_state
 fleet         validity member
 init          validity engine_state
-engine        validity command round grant lease queue inspection init node engine_state
-engine_state  validity engine init member queue
+engine        validity command round grant lease queue inspection init node side engine_state
+engine_state  validity engine init member queue side wake
 calls         validity engine_state
 serve         validity engine_state
 watch         validity engine_state
@@ -48,7 +50,9 @@ tls_none      tls
 options       validity endpoint tls_options
 system
 resolver      validity endpoint system
-io            validity command node engine options resolver system tls
+io            validity command node engine options system io_state
+io_state      io resolver tls
+io_watch      validity io_state
 client_state  engine io options
 drive         validity client_state
 cancel        client_state
@@ -68,7 +72,7 @@ client_state pthread.h stdatomic.h
 '
 
 # The border to the operating system.
-border='io resolver system'
+border='io io_state io_watch resolver system'
 # Calls into the operating system: there only.
 system_calls='accept4? bind clock_(gettime|getres|nanosleep) close connect epoll_[a-z0-9_]+ eventfd fork
     fcntl getaddrinfo getentropy getpid getrandom gettimeofday ioctl kevent kqueue listen madvise mmap munmap

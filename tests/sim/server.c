@@ -72,16 +72,25 @@ static bool text_is(const struct sim_args *args, size_t i, const char *text)
            memcmp(args->data[i], text, args->len[i]) == 0;
 }
 
+static bool starts_with(const struct sim_args *args, size_t i, const char *text)
+{
+    return i < args->count && args->len[i] >= strlen(text) &&
+           memcmp(args->data[i], text, strlen(text)) == 0;
+}
+
 enum sim_command sim_classify(const struct sim_args *args)
 {
     static const struct {
         const char *name;
         enum sim_command command;
     } names[] = {
-        {"AUTH", SIM_AUTH}, {"SELECT", SIM_SELECT},     {"PING", SIM_PING},
-        {"SET", SIM_SET},   {"GET", SIM_GET},           {"PTTL", SIM_PTTL},
-        {"DEL", SIM_DEL},   {"FLUSHALL", SIM_FLUSHALL}, {"TIME", SIM_TIME},
+        {"AUTH", SIM_AUTH},   {"SELECT", SIM_SELECT},     {"PING", SIM_PING},
+        {"SET", SIM_SET},     {"GET", SIM_GET},           {"PTTL", SIM_PTTL},
+        {"DEL", SIM_DEL},     {"FLUSHALL", SIM_FLUSHALL}, {"TIME", SIM_TIME},
+        {"BLPOP", SIM_BLPOP}, {"LPUSH", SIM_LPUSH},       {"PEXPIRE", SIM_PEXPIRE},
     };
+    if (word(args, 0, "SET") && starts_with(args, 1, "redlock:waiting:"))
+        return SIM_WAITING;
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         if (word(args, 0, names[i].name))
             return names[i].command == SIM_GET && text_is(args, 1, REDLOCK__MARKER_KEY)
@@ -100,7 +109,7 @@ enum sim_command sim_classify(const struct sim_args *args)
     if (word(args, 0, "EVAL") && text_is(args, 2, "1") && args->count >= 5) {
         if (text_is(args, 1, redlock__extend_script) && args->count == 6)
             return SIM_EXTEND;
-        if (text_is(args, 1, redlock__release_script) && args->count == 5)
+        if (text_is(args, 1, redlock__release_script) && (args->count == 5 || args->count == 6))
             return SIM_RELEASE;
     }
     return SIM_UNKNOWN;
@@ -307,6 +316,16 @@ static void extend_entry(struct sim_entry *entry, int64_t when_ms)
         entry->when_ms = when_ms;
 }
 
+/* What the release script adds where it is asked whether somebody waits. */
+static int64_t release_result(struct sim_server *server, struct sim_peer *peer,
+                              const struct sim_args *args, int64_t gone, int64_t now_ns)
+{
+    if (args->count < 6 || server->error[SIM_WAITING] != NULL ||
+        sim_server_find(server, peer->database, args->data[5], args->len[5], now_ns) == NULL)
+        return gone;
+    return gone < 0 ? -2 : 3 - gone;
+}
+
 static void execute_script(struct sim_server *server, struct sim_peer *peer,
                            enum sim_command command, const struct sim_args *args, int64_t now_ns,
                            struct sim_reply *reply)
@@ -315,8 +334,9 @@ static void execute_script(struct sim_server *server, struct sim_peer *peer,
         sim_server_find(server, peer->database, args->data[3], args->len[3], now_ns);
     if (command == SIM_EXTEND)
         server->last_extend = e == NULL ? 0 : text_is(args, 4, e->value) ? 1 : -1;
+    bool release = command == SIM_RELEASE;
     if (e == NULL) {
-        say_integer(reply, 0);
+        say_integer(reply, release ? release_result(server, peer, args, 0, now_ns) : 0);
         return;
     }
     if (e->other_type) {
@@ -325,14 +345,14 @@ static void execute_script(struct sim_server *server, struct sim_peer *peer,
         return;
     }
     if (!text_is(args, 4, e->value)) {
-        say_integer(reply, -1);
+        say_integer(reply, release ? release_result(server, peer, args, -1, now_ns) : -1);
         return;
     }
-    if (command == SIM_RELEASE)
+    if (release)
         drop_entry(server, (size_t)(e - server->entries));
     else
         extend_entry(e, sim_server_wall_ms(server, now_ns) + number_of(args, 5));
-    say_integer(reply, 1);
+    say_integer(reply, release ? release_result(server, peer, args, 1, now_ns) : 1);
 }
 
 static void execute_read(struct sim_server *server, struct sim_peer *peer, enum sim_command command,
@@ -455,6 +475,56 @@ static void execute_mark(struct sim_server *server, struct sim_peer *peer,
     say_bulk(reply, marker->value);
 }
 
+/* ---- waking ------------------------------------------------------------- */
+
+bool sim_server_pop(struct sim_server *server, uint32_t database, const char *key, size_t key_len,
+                    int64_t now_ns, struct sim_reply *reply)
+{
+    struct sim_entry *e = sim_server_find(server, database, key, key_len, now_ns);
+
+    if (e == NULL || e->elements == 0)
+        return false;
+    if (--e->elements == 0)
+        drop_entry(server, (size_t)(e - server->entries));
+    reply->len = (size_t)snprintf(reply->data, sizeof(reply->data),
+                                  "*2\r\n$%zu\r\n%.*s\r\n$1\r\n1\r\n", key_len, (int)key_len, key);
+    return true;
+}
+
+/* Only keys of the library's own: anything else is foul. */
+static void execute_wake(struct sim_server *server, struct sim_peer *peer, enum sim_command command,
+                         const struct sim_args *args, int64_t now_ns, struct sim_reply *reply)
+{
+    struct sim_entry *e =
+        sim_server_find(server, peer->database, args->data[1], args->len[1], now_ns);
+    bool own = starts_with(args, 1, "redlock:w");
+
+    if (!own)
+        server->foul = "a command that could touch another owner's key";
+    if (command == SIM_BLPOP &&
+        !sim_server_pop(server, peer->database, args->data[1], args->len[1], now_ns, reply)) {
+        reply->blocks = true;
+        reply->block_ms = number_of(args, 2) * 1000;
+    } else if (command == SIM_LPUSH) {
+        if (e == NULL)
+            e = add_entry(server, peer->database, args->data[1], args->len[1], "", 0, now_ns);
+        e->other_type = true;
+        say_integer(reply, ++e->elements);
+    } else if (command == SIM_PEXPIRE) {
+        if (e != NULL)
+            e->when_ms = sim_server_wall_ms(server, now_ns) + number_of(args, 2);
+        say_integer(reply, e != NULL);
+    } else if (command == SIM_DEL) {
+        remove_key(server, args->data[1], args->len[1]);
+        say_integer(reply, e != NULL);
+    } else if (command == SIM_WAITING) {
+        remove_key(server, args->data[1], args->len[1]);
+        e = add_entry(server, peer->database, args->data[1], args->len[1], "1", 1, now_ns);
+        e->when_ms = sim_server_wall_ms(server, now_ns) + number_of(args, 4);
+        say(reply, "+OK");
+    }
+}
+
 /* A removal that was refused leaves its key, and that is not the client's fault. */
 static void mark_refused(struct sim_server *server, struct sim_peer *peer,
                          const struct sim_args *args, int64_t now_ns)
@@ -534,6 +604,12 @@ void sim_server_execute(struct sim_server *server, struct sim_peer *peer,
         execute_mark(server, peer, args, now_ns, reply);
         break;
     case SIM_DEL:
+    case SIM_WAITING:
+    case SIM_BLPOP:
+    case SIM_LPUSH:
+    case SIM_PEXPIRE:
+        execute_wake(server, peer, command, args, now_ns, reply);
+        break;
     case SIM_FLUSHALL:
     case SIM_UNKNOWN:
     case SIM_COMMANDS:
