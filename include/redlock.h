@@ -227,6 +227,16 @@ typedef struct redlock_options {
     const char *key_file;  /* its private key, without a passphrase; with cert_file or not at all */
     const char *server_name; /* the name in all primaries' certificates; NULL: the node's host */
     uint32_t tls_min;        /* 12: TLS 1.2 and later. 13: 1.3. 0: 12, or what the system demands */
+
+    /*
+     * With a single node only: an acquire or extend succeeds only if that many replicas of it have
+     * acknowledged it (WAIT), within replica_timeout_ms; else it is NO_QUORUM, with the number in
+     * the node's text, and the key is removed again. A replica that is promoted then has the lock,
+     * if it is one of those that acknowledged; nothing here sees to that. At most 8 such operations
+     * of a client are under way at a time, each on a connection of its own.
+     */
+    uint32_t replicas;          /* 0: none is waited for */
+    int64_t replica_timeout_ms; /* 100: of the node's answer, besides its own time limit */
 } redlock_options;
 
 /* Threads: any. Blocks: never. */

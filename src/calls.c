@@ -22,6 +22,8 @@ struct redlock__engine *redlock__engine_new(const struct redlock__engine_config 
         return NULL;
     engine->drift_ppm = config->drift_ppm;
     engine->node_timeout_ms = config->node_timeout_ms;
+    engine->replicas.wanted = config->replicas;
+    engine->replicas.timeout_ms = config->replica_timeout_ms;
     engine->entropy = config->entropy;
     engine->entropy_context = config->entropy_context;
     engine->entropy(engine->entropy_context, &engine->jitter, sizeof engine->jitter);

@@ -29,13 +29,15 @@ enum {
 /* Compare, then set the time: a key that is gone stays gone. The time is only ever made longer. A
  * command that a dead connection left behind may arrive after a later one, and must not cut what
  * that one promised; a holder who wants less time lowers its own deadline. */
-const char redlock__extend_script[] =
-    "local owner = redis.call('GET', KEYS[1]) "
-    "if owner == ARGV[1] then "
-    "if redis.call('PTTL', KEYS[1]) >= tonumber(ARGV[2]) then return 1 end "
-    "return redis.call('PEXPIRE', KEYS[1], ARGV[2]) end "
-    "if owner then return -1 end "
-    "return 0";
+const char redlock__extend_script[] = "local owner = redis.call('GET', KEYS[1]) "
+                                      "if owner == ARGV[1] then "
+                                      "local left = redis.call('PTTL', KEYS[1]) "
+                                      "if left >= tonumber(ARGV[2]) then "
+                                      "if ARGV[3] then redis.call('PEXPIRE', KEYS[1], left) end "
+                                      "return 1 end "
+                                      "return redis.call('PEXPIRE', KEYS[1], ARGV[2]) end "
+                                      "if owner then return -1 end "
+                                      "return 0";
 
 /* The key that says that somebody waits is no declared one, and asked for with pcall: a user
  * without rights on it must be able to release all the same. */
@@ -163,6 +165,30 @@ struct redlock__bytes redlock__encode_extend(const void *key, size_t key_len, co
     snprintf(ttl, sizeof(ttl), "%" PRId64, ttl_ms);
     add_script(&args, redlock__extend_script, key, key_len, token);
     add(&args, ttl);
+    return encode(&args);
+}
+
+struct redlock__bytes redlock__encode_extend_writing(const void *key, size_t key_len,
+                                                     const char *token, int64_t ttl_ms)
+{
+    struct args args = {0};
+    char ttl[NUMBER_LEN];
+    snprintf(ttl, sizeof(ttl), "%" PRId64, ttl_ms);
+    add_script(&args, redlock__extend_script, key, key_len, token);
+    add(&args, ttl);
+    add(&args, "write");
+    return encode(&args);
+}
+
+struct redlock__bytes redlock__encode_wait(uint32_t replicas, int64_t timeout_ms)
+{
+    struct args args = {0};
+    char count[NUMBER_LEN], timeout[NUMBER_LEN];
+    snprintf(count, sizeof(count), "%" PRIu32, replicas);
+    snprintf(timeout, sizeof(timeout), "%" PRId64, timeout_ms);
+    add(&args, "WAIT");
+    add(&args, count);
+    add(&args, timeout);
     return encode(&args);
 }
 
@@ -364,6 +390,7 @@ static const struct rule {
     {REDLOCK__CMD_BLOCK, REDIS_REPLY_NIL, MATCH_TYPE, 0, REDLOCK_VOTE_FREE},
     {REDLOCK__CMD_BLOCK, REDIS_REPLY_ARRAY, MATCH_TYPE, 0, REDLOCK_VOTE_OURS},
     {REDLOCK__CMD_PUSH, REDIS_REPLY_INTEGER, MATCH_TYPE, 0, REDLOCK_VOTE_OURS},
+    {REDLOCK__CMD_REPLICAS, REDIS_REPLY_INTEGER, MATCH_TYPE, 0, REDLOCK_VOTE_OURS},
     {REDLOCK__CMD_PUSHED, REDIS_REPLY_INTEGER, MATCH_TYPE, 0, REDLOCK_VOTE_OURS},
 };
 
@@ -495,7 +522,8 @@ void redlock__decode(enum redlock__command command, const struct redisReply *rep
     if (answer->vote == REDLOCK_VOTE_ERROR)
         describe_error(answer, reply);
     else if (command == REDLOCK__CMD_PTTL || command == REDLOCK__CMD_HINT ||
-             command == REDLOCK__CMD_RELEASE || command == REDLOCK__CMD_PUSHED)
+             command == REDLOCK__CMD_RELEASE || command == REDLOCK__CMD_PUSHED ||
+             command == REDLOCK__CMD_REPLICAS)
         answer->value = reply->integer;
     else if (command == REDLOCK__CMD_GET)
         copy_text(answer, reply);

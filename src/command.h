@@ -15,19 +15,20 @@
 struct redisReply;
 
 enum redlock__command {
-    REDLOCK__CMD_AUTH,    /* greeting */
-    REDLOCK__CMD_SELECT,  /* greeting */
-    REDLOCK__CMD_SETNAME, /* greeting */
-    REDLOCK__CMD_SET,     /* SET key token NX PX ttl */
-    REDLOCK__CMD_EXTEND,  /* compare and PEXPIRE; never creates, never shortens */
-    REDLOCK__CMD_RELEASE, /* compare and DEL */
-    REDLOCK__CMD_PTTL,    /* how long a key still lives */
-    REDLOCK__CMD_HINT,    /* the same PTTL, asked by a waiter (see lease.h) */
-    REDLOCK__CMD_GET,     /* who owns it */
-    REDLOCK__CMD_WAITING, /* SET: somebody waits (wake.h) */
-    REDLOCK__CMD_BLOCK,   /* BLPOP: until somebody is woken */
-    REDLOCK__CMD_PUSH,    /* DEL, LPUSH: wakes one */
-    REDLOCK__CMD_PUSHED,  /* PEXPIRE behind it: value 0 where one was woken */
+    REDLOCK__CMD_AUTH,     /* greeting */
+    REDLOCK__CMD_SELECT,   /* greeting */
+    REDLOCK__CMD_SETNAME,  /* greeting */
+    REDLOCK__CMD_SET,      /* SET key token NX PX ttl */
+    REDLOCK__CMD_EXTEND,   /* compare and PEXPIRE; never creates, never shortens */
+    REDLOCK__CMD_RELEASE,  /* compare and DEL */
+    REDLOCK__CMD_PTTL,     /* how long a key still lives */
+    REDLOCK__CMD_HINT,     /* the same PTTL, asked by a waiter (see lease.h) */
+    REDLOCK__CMD_GET,      /* who owns it */
+    REDLOCK__CMD_WAITING,  /* SET: somebody waits (wake.h) */
+    REDLOCK__CMD_BLOCK,    /* BLPOP: until somebody is woken */
+    REDLOCK__CMD_PUSH,     /* DEL, LPUSH: wakes one */
+    REDLOCK__CMD_REPLICAS, /* WAIT: how many have it (replicas.h) */
+    REDLOCK__CMD_PUSHED,   /* PEXPIRE behind it: value 0 where one was woken */
     /* facts (facts.h), in the greeting and in samples */
     REDLOCK__CMD_INFO_SERVER,
     REDLOCK__CMD_INFO_REPLICATION,
@@ -51,6 +52,10 @@ struct redlock__bytes redlock__encode_set(const void *key, size_t key_len, const
                                           int64_t ttl_ms);
 struct redlock__bytes redlock__encode_extend(const void *key, size_t key_len, const char *token,
                                              int64_t ttl_ms);
+/* The same, and a write also where the key already lives longer, for WAIT to wait for. */
+struct redlock__bytes redlock__encode_extend_writing(const void *key, size_t key_len,
+                                                     const char *token, int64_t ttl_ms);
+struct redlock__bytes redlock__encode_wait(uint32_t replicas, int64_t timeout_ms);
 struct redlock__bytes redlock__encode_release(const void *key, size_t key_len, const char *token);
 /* The same; where somebody waits it answers 2 for 1, 3 for 0 and -2 for -1. */
 struct redlock__bytes redlock__encode_release_asking(const void *key, size_t key_len,
@@ -80,8 +85,8 @@ extern const char redlock__mark_script[];
 
 /*
  * An answer as the core sees it. `value` is PTTL's number (-1 no ttl, -2 no
- * key), or that of RELEASE and PUSHED; `text` is an error's text, or GET's value, made printable
- * and cut.
+ * key), or that of RELEASE, PUSHED and REPLICAS; `text` is an error's text, or GET's value, made
+ * printable and cut.
  */
 struct redlock__answer {
     redlock_vote vote; /* OURS, FREE, FOREIGN, ERROR */
@@ -95,7 +100,8 @@ struct redlock__answer {
  *          waits.
  * PTTL, HINT: -2 free; else foreign, value set.
  * GET:     nil free; else foreign, text set.
- * WAITING: +OK ours. BLOCK: an element ours; nil free. PUSH, PUSHED: a number ours.
+ * WAITING: +OK ours. BLOCK: an element ours; nil free. PUSH, PUSHED, REPLICAS: a
+ *          number ours.
  * greeting: +OK ours (SETNAME and all that ask for facts: any reply is ours but an error that says
  *          no other command will be served: NOAUTH, LOADING, DENIED, max number of clients).
  * Everything else, every error reply and every reply of a wrong type: ERROR with

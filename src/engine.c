@@ -137,8 +137,8 @@ static void hint(struct redlock__engine *engine, const struct redlock__grant *gr
     redlock__engine_work_on(engine, head);
 }
 
-static void deliver(struct redlock__engine *engine, uint32_t node,
-                    const struct redlock__node_event *event, int64_t now_ns)
+void redlock__engine_deliver(struct redlock__engine *engine, uint32_t node,
+                             const struct redlock__node_event *event, int64_t now_ns)
 {
     struct redlock__grant *grant = event->tag.owner;
     struct redlock__lease *lease = grant->lease;
@@ -236,7 +236,7 @@ static bool pump(struct redlock__engine *engine, uint32_t i, int64_t now_ns)
         else if (event.tag.command == REDLOCK__CMD_PUSH || event.tag.command == REDLOCK__CMD_PUSHED)
             redlock__wake_pushed(engine, i, &event, now_ns);
         else
-            deliver(engine, i, &event, now_ns);
+            redlock__engine_deliver(engine, i, &event, now_ns);
     }
     if (redlock__node_phase(engine->nodes[i]) != engine->phases[i]) {
         phase_changed(engine, i, now_ns);
@@ -255,6 +255,7 @@ void redlock__engine_run(struct redlock__engine *engine, int64_t now_ns)
         more = false;
         for (uint32_t i = 0; i < engine->n; i++)
             more |= pump(engine, i, now_ns);
+        more |= redlock__replicas_pump(engine, now_ns);
         more |= redlock__wake_pump(engine, now_ns);
         while ((lease = next_work(engine)) != NULL) {
             redlock__serve_lease(engine, lease, now_ns);
@@ -342,6 +343,7 @@ static bool handle_own_deadlines(struct redlock__engine *engine, int64_t now_ns)
     engine->earliest_ns = REDLOCK__NEVER;
     redlock__watch_handle_deadline(engine, now_ns);
     redlock__wake_handle_deadline(engine, now_ns);
+    redlock__replicas_handle_deadline(engine, now_ns);
     scan_leases(engine, now_ns);
     scan_grants(engine, now_ns);
     for (struct redlock__inspection *at = engine->inspections; at != NULL; at = at->next)
@@ -410,7 +412,7 @@ bool redlock__engine_owed(const struct redlock__engine *engine)
     for (uint32_t i = 0; i < engine->n; i++)
         if (redlock__node_owes(engine->nodes[i]))
             return true;
-    return false;
+    return redlock__replicas_owed(engine);
 }
 
 bool redlock__engine_flushing(const struct redlock__engine *engine)

@@ -41,6 +41,8 @@ struct redlock__engine_config {
     int64_t max_ttl_ms;       /* 0: as marked, or 60000 */
     int64_t restart_guard_ms; /* below 0: by max_ttl_ms. 0: none */
     int64_t node_timeout_ms;  /* 0: by ttl */
+    uint32_t replicas;        /* of the one primary that must acknowledge; 0: none */
+    int64_t replica_timeout_ms;
     /* Fills buf; never fails (the driver has checked its source). */
     void (*entropy)(void *context, void *buf, size_t len);
     void *entropy_context;

@@ -55,6 +55,9 @@ void redlock__grant_extended(struct redlock__grant *grant, int64_t ttl_ms, int64
 void redlock__grant_set_answer(struct redlock__grant *grant, uint32_t node, redlock_vote vote);
 void redlock__grant_extend_answer(struct redlock__grant *grant, uint32_t node, redlock_vote vote);
 
+/* A SET that a removal may have overtaken has arrived: one more is owed. */
+void redlock__grant_landed(struct redlock__grant *grant, uint32_t node);
+
 /* The primary lost its keys, or is another one now. */
 void redlock__grant_forgotten(struct redlock__grant *grant, uint32_t node);
 

@@ -90,6 +90,7 @@ static struct redlock__bytes encode(const struct redlock__grant *grant,
     case REDLOCK__CMD_BLOCK:
     case REDLOCK__CMD_PUSH:
     case REDLOCK__CMD_PUSHED:
+    case REDLOCK__CMD_REPLICAS:
     case REDLOCK__CMD_INFO_SERVER:
     case REDLOCK__CMD_INFO_REPLICATION:
     case REDLOCK__CMD_SETTINGS:
@@ -110,6 +111,12 @@ static uint32_t send_grant(struct redlock__engine *engine, struct redlock__grant
     struct redlock__tag tag = {.owner = grant, .command = command, .round = round_no};
     struct redlock__bytes bytes = {0}, asking = {0};
     uint32_t sent = 0, asked = engine->n;
+
+    if (engine->replicas.wanted != 0 &&
+        (command == REDLOCK__CMD_SET || command == REDLOCK__CMD_EXTEND))
+        return nodes == 0
+                   ? 0
+                   : redlock__replicas_send(engine, grant, command, round_no, ttl_ms, now_ns);
 
     if (nodes != 0)
         bytes = encode(grant, command, ttl_ms);
@@ -187,6 +194,8 @@ static const char *unsent_text(const struct redlock__engine *engine, uint32_t i,
         return redlock__engine_absence(engine->nodes[i]);
     if (vote == REDLOCK_VOTE_BARRED)
         return engine->standings[i].text;
+    if (engine->replicas.wanted != 0 && command != REDLOCK__CMD_RELEASE)
+        return "not asked: no connection to wait for replicas on";
     if (command == REDLOCK__CMD_RELEASE)
         return "not asked: nothing was written there";
     return command == REDLOCK__CMD_EXTEND ? "not asked: too few of those that count could be"
@@ -361,7 +370,8 @@ static bool serve_round(struct redlock__engine *engine, struct redlock__lease *l
     uint32_t counted = release ? UINT32_MAX : lease->counted;
 
     if ((!release && !extend) ||
-        !redlock__engine_gate_open(engine, counted, lease->gate_ns, now_ns))
+        !redlock__engine_gate_open(engine, counted, lease->gate_ns, now_ns) ||
+        (extend && !release && !redlock__replicas_gate(engine, lease, now_ns)))
         return false;
     if (release)
         begin_release(engine, lease, now_ns);
@@ -399,7 +409,8 @@ static bool may_attempt(struct redlock__engine *engine, struct redlock__lease *l
         redlock__engine_touch(engine, due_ns);
         return false;
     }
-    return redlock__engine_gate_open(engine, engine->counting, lease->gate_ns, now_ns);
+    return redlock__engine_gate_open(engine, engine->counting, lease->gate_ns, now_ns) &&
+           redlock__replicas_gate(engine, lease, now_ns);
 }
 
 static void queue_up(struct redlock__engine *engine, struct redlock__lease *lease, int64_t now_ns)

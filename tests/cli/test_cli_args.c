@@ -112,8 +112,6 @@ END_TEST
 
 static const char *const later[][3] = {
     {"--fence", NULL, "--fence is not in this version"},
-    {"--replicas", "1", "--replicas is not in this version"},
-    {"--replica-timeout", "1s", "--replica-timeout is not in this version"},
 };
 
 START_TEST(test_options_of_later_versions_are_known)

@@ -18,7 +18,7 @@ root=${1:-${REDLOCK_SOURCE_DIR:-$(cd "$(dirname "$0")/../.." && pwd)}}
 
 # Our own headers: module, then what it may include besides its own header and redlock.h.
 # The order is the order of dependence: nothing names what stands below it, except that
-# engine.c, init.c, side.c and wake.c name engine_state, the private half of engine.h.
+# engine.c, init.c and what drives side links name engine_state, the private half of engine.h.
 layers='
 error
 validity
@@ -36,10 +36,11 @@ node          validity command facts ring
 member        validity clock facts marker
 side          validity node engine_state
 wake          validity queue side engine_state
+replicas      validity command side engine_state
 fleet         validity member
 init          validity engine_state
 engine        validity command round grant lease queue inspection init node side engine_state
-engine_state  validity engine init member queue side wake
+engine_state  validity engine init member queue replicas side wake
 calls         validity engine_state
 serve         validity engine_state
 watch         validity engine_state

@@ -36,6 +36,7 @@ struct cli_args {
     int64_t restart_guard_ms;   /* REDLOCK_GUARD_AUTO without an option */
     int64_t grace_ms, max_hold_ms;
     int64_t drift_ppm;
+    int64_t replicas, replica_timeout_ms;
     int64_t sample_ms;              /* show */
     int64_t no_leases_out, replace; /* init; replace counts from 1, 0: none */
     int64_t busy_status;            /* -E */
