@@ -27,8 +27,9 @@
  *  - It is not a fence. Writes already on their way when a lease ends still
  *    arrive. Only the guarded resource can refuse them, by comparing a number
  *    that grows with each holder; this version does not issue such numbers.
- *  - It is not a queue. Waiters of one client are served in order; between
- *    clients the next holder is whoever asks first.
+ *  - It is not a strict queue. Waiters of one client are served in order; those of
+ *    several clients are woken in order where the primaries allow it, but whoever
+ *    asks at the right moment may come in between.
  *  - It is not reentrant, and it protects nothing from code that does not ask.
  *
  * docs/safety.md has the assumptions and the argument in full.

@@ -40,13 +40,14 @@ const char redlock__extend_script[] = "local owner = redis.call('GET', KEYS[1]) 
                                       "return 0";
 
 /* The key that says that somebody waits is no declared one, and asked for with pcall: a user
- * without rights on it must be able to release all the same. */
+ * without rights on it must be able to release all the same. GET, since that is a right everybody
+ * has. */
 const char redlock__release_script[] =
     "local owner = redis.call('GET', KEYS[1]) "
     "local gone = 0 "
     "if owner == ARGV[1] then gone = redis.call('DEL', KEYS[1]) "
     "elseif owner then gone = -1 end "
-    "if not ARGV[2] or redis.pcall('EXISTS', ARGV[2]) ~= 1 then return gone end "
+    "if not ARGV[2] or redis.pcall('GET', ARGV[2]) ~= '1' then return gone end "
     "return gone < 0 and -2 or 3 - gone";
 
 /* Since when this run of the server is known to run, by its own clock, and what that shows now. A

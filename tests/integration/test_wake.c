@@ -354,6 +354,38 @@ START_TEST(test_without_any_right_on_own_keys)
 }
 END_TEST
 
+/* The set docs/operations.md names is enough; polls are too far apart to help. */
+START_TEST(test_the_documented_rights_are_enough)
+{
+    char uris[N][64];
+    const char *list[N];
+    redlock_lock_options options = lock_options(60000, 0);
+    struct waiter waiter = {.options = lock_options(30000, REDLOCK_WAIT_FOREVER), .rc = 1};
+    redlock_client *client;
+    redlock_lock *lock;
+    pthread_t id;
+
+    for (int i = 0; i < N; i++) {
+        (void)servers_command(i, "ACL", "SETUSER", "locks", "on", ">pw", "~job", "~redlock:*",
+                              "+info", "+config|get", "+get", "+set", "+pttl", "+eval", "+del",
+                              "+pexpire", "+time", "+blpop", "+lpush", "+client|setname", NULL);
+        (void)snprintf(uris[i], sizeof uris[i], "redis://locks:pw@127.0.0.1:%d", servers_port(i));
+        list[i] = uris[i];
+    }
+    client = patient_client_of(list, NULL);
+    waiter.client = patient_client_of(list, NULL);
+    waiter.options.retry_base_ms = waiter.options.retry_cap_ms = 600000;
+    lock = acquire(client, &options);
+    ck_assert_int_eq(pthread_create(&id, NULL, run_waiter, &waiter), 0);
+    AWAIT(count_all("blpop") == 1);
+    ck_assert_int_eq(redlock_release(lock), REDLOCK_OK);
+    (void)pthread_join(id, NULL);
+    ck_assert_int_eq(waiter.rc, REDLOCK_OK);
+    redlock_client_free(waiter.client);
+    redlock_client_free(client);
+}
+END_TEST
+
 static int64_t cpu_ms(void)
 {
     struct timespec now;
@@ -434,6 +466,7 @@ int main(void)
     tcase_add_test(plain, test_a_foreign_release_is_found_by_polling);
     tcase_add_test(plain, test_without_the_right_to_block);
     tcase_add_test(plain, test_without_any_right_on_own_keys);
+    tcase_add_test(plain, test_the_documented_rights_are_enough);
     tcase_add_test(plain, test_waiting_costs_little);
     tcase_add_test(plain, test_a_started_release_wakes_too);
     suite_add_tcase(suite, plain);

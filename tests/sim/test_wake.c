@@ -200,7 +200,8 @@ START_TEST(a_waiter_that_left_steals_no_wake_up)
 {
     struct sim *sim = scenario_new(5, 3, 1510 + (uint64_t)_i);
     struct sim_lock *held = sim_lock_now(sim, 0, "k", 30000);
-    struct sim_lock *first = wait_long(sim, 1, 200);
+    struct sim_lock *first =
+        wait_long(sim, 1, 4000); /* longer than a pause, or it would not wait */
     sim_run(sim, 50 * SIM_MS);
     struct sim_lock *second = wait_long(sim, 2, REDLOCK_WAIT_FOREVER);
     ck_assert_int_eq(sim_wait(sim, first), REDLOCK_BUSY);
@@ -212,6 +213,34 @@ START_TEST(a_waiter_that_left_steals_no_wake_up)
     ck_assert_int_le(sim->now_ns - since_ns, 10 * SIM_MS);
     ck_assert_int_eq(sim_release_now(sim, second), REDLOCK_OK);
     sim_forget(sim, first, false);
+    sim_run(sim, 20 * SIM_MS);
+    scenario_end(sim);
+}
+END_TEST
+
+/* Woken earlier, it would find it busy. */
+START_TEST(nobody_is_woken_before_a_quorum_is_free)
+{
+    struct sim *sim = scenario_new(5, 2, 1580 + (uint64_t)_i);
+    struct sim_lock *held = sim_lock_now(sim, 0, "k", 30000);
+    struct sim_lock *lock = wait_long(sim, 1, REDLOCK_WAIT_FOREVER);
+    sim_run(sim, 50 * SIM_MS);
+    uint32_t node = wake_node(sim);
+    for (uint32_t i = 0, holds = 0; i < 5 && holds < 3; i++)
+        if (i != node) {
+            sim_trigger(sim, 0, (int)i, SIM_RELEASE, 1, SIM_HOLD_REQUEST);
+            holds++;
+        }
+    ck_assert_int_eq(sim_release(sim, held), REDLOCK_OK);
+    sim_run(sim, 10 * SIM_MS);
+    ck_assert_uint_eq(sim_count(sim, (int)node, SIM_RELEASE), 2); /* of the first attempt, too */
+    ck_assert_uint_eq(sim_count(sim, (int)node, SIM_LPUSH), 0);
+    sim_deliver(sim, 0, SIM_ALL);
+    int64_t since_ns = sim->now_ns;
+    ck_assert_int_eq(sim_wait(sim, lock), REDLOCK_OK);
+    ck_assert_int_le(sim->now_ns - since_ns, 10 * SIM_MS);
+    ck_assert_int_eq(sim_release_now(sim, lock), REDLOCK_OK);
+    sim_forget(sim, held, false);
     sim_run(sim, 20 * SIM_MS);
     scenario_end(sim);
 }
@@ -376,6 +405,7 @@ int main(void)
     tcase_add_test(t, alone_a_cycle_is_two_commands_a_primary);
     tcase_add_loop_test(t, a_wake_up_nobody_needs_is_passed_on, 0, 20);
     tcase_add_loop_test(t, a_waiter_that_left_steals_no_wake_up, 0, 20);
+    tcase_add_loop_test(t, nobody_is_woken_before_a_quorum_is_free, 0, 10);
     tcase_add_test(t, waiting_costs_a_command_or_two_a_second);
     tcase_add_test(t, no_more_names_than_there_are_links);
 
