@@ -1,22 +1,16 @@
 /*
  * One connection as a machine without I/O.
  *
- * Queue. Every request sent and not yet answered has an entry in one ring, in the order
- * written, and a reply belongs to the oldest entry. Greeting commands are entries too,
- * in front, never shown to the caller. When the link fails all its requests become
- * `dropped`: they stay where they are, at the head, until pulled; entries of the next
- * link queue up behind them. So nothing needs memory at the moment of failure.
+ * Queue. Every request without an answer has an entry in one ring, in the order written, and a
+ * reply belongs to the oldest entry. Greeting commands are entries too, in front, never shown to
+ * the caller. When the link fails all its requests become `dropped`: they stay at the head until
+ * pulled, and entries of the next link queue up behind them. So nothing needs memory at that
+ * moment.
  *
- * Deadlines. What is late is decided when the owner asks for it, after it has handed over all
- * that had been received: an answer that waited in the socket while the process stood still was
- * in time (ring.h has the rest).
+ * Written. Each entry knows at which byte of the connection's output it begins; the driver says how
+ * many it took. A reply to a request of which no byte was taken was unasked, and fails the link.
  *
- * Written. Each entry knows at which byte of the connection's output it begins; the
- * driver says how many bytes it took. A request of which no byte was taken is not known
- * to the primary: a reply to it was unasked, and fails the link.
- *
- * Pauses. After a link that served for a while the first new connect is due at once. Each
- * failure after that, also of links that died young, doubles the pause.
+ * Pauses. Each failure but the first after a link that served for a while doubles them.
  *
  * Replies. All answers to our commands are of five types; any other first byte fails the link
  * before hiredis' reader sees it. Arrays are short and flat: hiredis' own maker of them would take

@@ -121,16 +121,21 @@ static void push(struct redlock__engine *engine, struct redlock__name *name, uin
 /* Others stand in line. What is known of the name outlives the present call, in a free struct. */
 static void note_crowd(struct redlock__engine *engine, struct redlock__name *name, int64_t now_ns)
 {
-    name->crowded_ns = redlock__add(now_ns, redlock__ms_to_ns(CROWDED_MS));
-    for (uint32_t i = 0; i < REDLOCK__WAKES && name->wake == NULL; i++) {
+    int64_t until_ns = redlock__add(now_ns, redlock__ms_to_ns(CROWDED_MS));
+
+    name->crowded_ns = until_ns;
+    if (name->wake != NULL)
+        return;
+    for (uint32_t i = 0; i < REDLOCK__WAKES; i++) {
         struct redlock__wake *wake = &engine->wake.wakes[i];
 
         if (!is_free(wake))
             continue;
-        *wake = (struct redlock__wake){.name = name, .idle_until_ns = name->crowded_ns};
+        *wake = (struct redlock__wake){.name = name, .idle_until_ns = until_ns};
         name->refs++;
         name->wake = wake;
-        redlock__engine_touch(engine, wake->idle_until_ns);
+        redlock__engine_touch(engine, until_ns);
+        return;
     }
 }
 

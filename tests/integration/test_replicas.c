@@ -190,7 +190,7 @@ END_TEST
 struct caller {
     redlock_client *client;
     char key[16];
-    int rc;
+    _Atomic int rc;
     redlock_node_result result;
 };
 
@@ -202,9 +202,8 @@ static void *run_caller(void *argument)
 
     options.results = &caller->result;
     options.result_count = 1;
-    caller->rc = redlock_acquire(caller->client, caller->key, strlen(caller->key), &options, &lock);
-    if (caller->rc == 0)
-        caller->rc = redlock_release(lock);
+    int rc = redlock_acquire(caller->client, caller->key, strlen(caller->key), &options, &lock);
+    caller->rc = rc == 0 ? redlock_release(lock) : rc;
     return NULL;
 }
 

@@ -58,6 +58,16 @@ static redlock_client *patient_client_of(const char *const *uris, redlock_log_fn
     return new_client(&options);
 }
 
+/* In a thread or process of its own: leaves the results of locking.h alone. */
+static redlock_lock_options quiet_options(int64_t wait_ms)
+{
+    redlock_lock_options options = lock_options(30000, wait_ms);
+
+    options.results = NULL;
+    options.result_count = 0;
+    return options;
+}
+
 static redlock_client *patient_client(void)
 {
     return patient_client_of(servers_uris(), NULL);
@@ -109,11 +119,9 @@ static long overtaken_by(int self, long mine)
 static void contend(int self)
 {
     redlock_client *client = patient_client();
-    redlock_lock_options options = lock_options(30000, 60000);
+    redlock_lock_options options = quiet_options(60000);
     redlock_stats stats = {.size = sizeof stats};
 
-    options.results = NULL;
-    options.result_count = 0;
     AWAIT(is_settled(client, N));
     atomic_fetch_add(&shared->ready, 1);
     AWAIT(atomic_load(&shared->go));
@@ -171,10 +179,8 @@ END_TEST
 
 static void *run_thread(void *argument)
 {
-    redlock_lock_options options = lock_options(30000, 60000);
+    redlock_lock_options options = quiet_options(60000);
 
-    options.results = NULL;
-    options.result_count = 0;
     while (atomic_load(&shared->stop) == 0) {
         hold(argument, &options);
         if (atomic_fetch_add(&shared->turns[1], 1) + 1 + atomic_load(&shared->turns[0]) >= TURNS)
@@ -190,9 +196,7 @@ START_TEST(test_a_process_gets_its_share_against_sixteen_threads)
     long all;
 
     if (fork() == 0) {
-        redlock_lock_options options = lock_options(30000, 60000);
-        options.results = NULL;
-        options.result_count = 0;
+        redlock_lock_options options = quiet_options(60000);
         client = patient_client();
         AWAIT(is_settled(client, N));
         atomic_fetch_add(&shared->ready, 1);
@@ -270,7 +274,7 @@ static long count_all(const char *command)
 START_TEST(test_a_foreign_release_is_found_by_polling)
 {
     redlock_client *client = patient_client();
-    struct waiter waiter = {client, lock_options(30000, REDLOCK_WAIT_FOREVER), 1};
+    struct waiter waiter = {client, quiet_options(REDLOCK_WAIT_FOREVER), 1};
     pthread_t id;
 
     for (int i = 0; i < N; i++)
@@ -299,7 +303,7 @@ START_TEST(test_without_the_right_to_block)
 {
     redlock_client *client = patient_client(), *poor = NULL;
     redlock_lock_options options = lock_options(30000, 0);
-    struct waiter waiter = {.options = lock_options(30000, REDLOCK_WAIT_FOREVER), .rc = 1};
+    struct waiter waiter = {.options = quiet_options(REDLOCK_WAIT_FOREVER), .rc = 1};
     char uris[N][64];
     const char *list[N];
     pthread_t id;
@@ -331,7 +335,7 @@ START_TEST(test_without_any_right_on_own_keys)
     char uris[N][64];
     const char *list[N];
     redlock_client *poor, *client = patient_client();
-    struct waiter waiter = {client, lock_options(30000, REDLOCK_WAIT_FOREVER), 1};
+    struct waiter waiter = {client, quiet_options(REDLOCK_WAIT_FOREVER), 1};
     redlock_lock_options plain = lock_options(30000, 0);
     redlock_lock *lock;
     pthread_t id;
@@ -360,7 +364,7 @@ START_TEST(test_the_documented_rights_are_enough)
     char uris[N][64];
     const char *list[N];
     redlock_lock_options options = lock_options(60000, 0);
-    struct waiter waiter = {.options = lock_options(30000, REDLOCK_WAIT_FOREVER), .rc = 1};
+    struct waiter waiter = {.options = quiet_options(REDLOCK_WAIT_FOREVER), .rc = 1};
     redlock_client *client;
     redlock_lock *lock;
     pthread_t id;
@@ -399,7 +403,7 @@ START_TEST(test_waiting_costs_little)
     redlock_client *client = patient_client(), *other = patient_client();
     redlock_lock_options options = lock_options(60000, 0);
     redlock_lock *lock = acquire(client, &options);
-    struct waiter waiter = {other, lock_options(30000, REDLOCK_WAIT_FOREVER), 1};
+    struct waiter waiter = {other, quiet_options(REDLOCK_WAIT_FOREVER), 1};
     redlock_stats before = {.size = sizeof before}, after = {.size = sizeof after};
     int64_t cpu;
     pthread_t id;
@@ -431,7 +435,7 @@ START_TEST(test_a_started_release_wakes_too)
     redlock_client *client = patient_client(), *other = patient_client();
     redlock_lock_options options = lock_options(60000, 0);
     redlock_lock *lock = acquire(client, &options);
-    struct waiter waiter = {other, lock_options(30000, REDLOCK_WAIT_FOREVER), 1};
+    struct waiter waiter = {other, quiet_options(REDLOCK_WAIT_FOREVER), 1};
     pthread_t id;
 
     waiter.options.retry_base_ms = waiter.options.retry_cap_ms = 60000;

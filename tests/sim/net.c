@@ -368,10 +368,6 @@ void sim_net_send(struct sim *sim, struct sim_conn *conn, const char *data, size
 
 /* ---- blocked connections ------------------------------------------------ */
 
-struct block_end {
-    uint64_t conn, blocked;
-};
-
 static void unblock(struct sim *sim, struct sim_conn *conn, const struct sim_reply *reply)
 {
     conn->blocked = 0;
@@ -381,26 +377,22 @@ static void unblock(struct sim *sim, struct sim_conn *conn, const struct sim_rep
 
 static void block_ends(struct sim *sim, void *context)
 {
-    struct block_end *end = context;
-    struct sim_conn *conn = conn_by_id(sim, end->conn);
     struct sim_reply nothing = {.len = 5, .data = "*-1\r\n"};
-    if (conn != NULL && conn->server_open && conn->blocked == end->blocked)
-        unblock(sim, conn, &nothing);
+    for (struct sim_conn *conn = sim->conns; conn != NULL; conn = conn->next)
+        if (conn->server_open && conn->blocked == (uint64_t)(uintptr_t)context) {
+            unblock(sim, conn, &nothing);
+            break;
+        }
     sim_net_reap(sim);
-    free(end);
 }
 
 static void block(struct sim *sim, struct sim_conn *conn, const struct sim_args *args,
                   int64_t for_ms)
 {
-    struct block_end *end = malloc(sizeof(*end));
-    if (end == NULL)
-        abort();
     conn->blocked = ++sim->next_id;
     conn->blocked_on.len = 0;
     sim_buffer_add(&conn->blocked_on, args->data[1], args->len[1]);
-    *end = (struct block_end){conn->id, conn->blocked};
-    sim_at(sim, for_ms * SIM_MS, block_ends, end);
+    sim_at(sim, for_ms * SIM_MS, block_ends, (void *)(uintptr_t)conn->blocked);
 }
 
 /* Who has been blocked longest gets the first element. */
