@@ -27,8 +27,9 @@
  *  - It is not a fence. Writes already on their way when a lease ends still
  *    arrive. Only the guarded resource can refuse them, by comparing a number
  *    that grows with each holder: redlock_fence() gives one.
- *  - It is not a queue. Waiters of one client are served in order; between
- *    clients the next holder is whoever asks first.
+ *  - It is not a strict queue. Waiters of one client are served in order; those of
+ *    several clients are woken in order where the primaries allow it, but whoever
+ *    asks at the right moment may come in between.
  *  - It is not reentrant, and it protects nothing from code that does not ask.
  *
  * docs/safety.md has the assumptions and the argument in full.
@@ -227,6 +228,16 @@ typedef struct redlock_options {
     const char *key_file;  /* its private key, without a passphrase; with cert_file or not at all */
     const char *server_name; /* the name in all primaries' certificates; NULL: the node's host */
     uint32_t tls_min;        /* 12: TLS 1.2 and later. 13: 1.3. 0: 12, or what the system demands */
+
+    /*
+     * With a single node only: an acquire or extend succeeds only if that many replicas of it have
+     * acknowledged it (WAIT), within replica_timeout_ms; else it is NO_QUORUM, with the number in
+     * the node's text, and the key is removed again. A replica that is promoted then has the lock,
+     * if it is one of those that acknowledged; nothing here sees to that. At most 8 such operations
+     * of a client are under way at a time, each on a connection of its own.
+     */
+    uint32_t replicas;          /* 0: none is waited for */
+    int64_t replica_timeout_ms; /* 100: of the node's answer, besides its own time limit */
 } redlock_options;
 
 /* Threads: any. Blocks: never. */
@@ -339,7 +350,8 @@ typedef struct redlock_lock_options {
 
     /*
      * 1: with a fencing token, see redlock_fence(). The primaries must have been marked by
-     * redlock_init(), and allow scripts; needs the restart guard.
+     * redlock_init(), and allow scripts; needs the restart guard. Not with options.replicas
+     * (UNSUPPORTED): a replica that is promoted may lack the last numbers.
      */
     int fence;
 } redlock_lock_options;

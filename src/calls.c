@@ -22,6 +22,8 @@ struct redlock__engine *redlock__engine_new(const struct redlock__engine_config 
         return NULL;
     engine->drift_ppm = config->drift_ppm;
     engine->node_timeout_ms = config->node_timeout_ms;
+    engine->replicas.wanted = config->replicas;
+    engine->replicas.timeout_ms = config->replica_timeout_ms;
     engine->entropy = config->entropy;
     engine->entropy_context = config->entropy_context;
     engine->entropy(engine->entropy_context, &engine->jitter, sizeof engine->jitter);
@@ -38,7 +40,7 @@ struct redlock__engine *redlock__engine_new(const struct redlock__engine_config 
         engine->connect_timeout_ns =
             redlock__max(engine->connect_timeout_ns, node->connect_timeout_ns);
     }
-    if (!redlock__watch_new(engine, config)) {
+    if (!redlock__watch_new(engine, config) || !redlock__side_new(engine, config->nodes)) {
         redlock__engine_free(engine);
         return NULL;
     }
@@ -74,6 +76,8 @@ void redlock__engine_free(struct redlock__engine *engine)
     }
     for (uint32_t i = 0; i < engine->n; i++)
         redlock__node_free(engine->nodes[i]);
+    redlock__side_free(engine);
+    redlock__names_free(&engine->names);
     redlock__watch_free(engine);
     free(engine->init);
     free(engine);
@@ -176,6 +180,7 @@ int redlock__engine_acquire(struct redlock__engine *engine, const void *key, siz
         return rc;
     hurry(engine, now_ns);
     redlock__lease_start_acquire(lease, now_ns);
+    redlock__wake_arrive(engine, lease, now_ns);
     lease->gate_ns = redlock__min(lease->gate_ns, last_start(engine, lease, now_ns));
     if (config->wait_ms == 0 && (lease->name->owner != NULL || lease->name->head != NULL))
         redlock__lease_stop(lease, REDLOCK_BUSY);
@@ -319,6 +324,7 @@ void redlock__engine_forget(struct redlock__engine *engine, struct redlock__leas
     redlock__queue_yield(lease, now_ns);
     redlock__engine_work_on(engine, lease->name->head);
     unlink_lease(engine, lease);
+    redlock__wake_settle(engine, lease->name, now_ns);
     redlock__name_unref(&engine->names, lease->name);
     free(lease);
     redlock__engine_run(engine, now_ns);

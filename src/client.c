@@ -25,6 +25,8 @@ static struct redlock__engine *make_engine(const redlock_client *client)
                                             .max_ttl_ms = settings->max_ttl_ms,
                                             .restart_guard_ms = settings->restart_guard_ms,
                                             .node_timeout_ms = settings->node_timeout_ms,
+                                            .replicas = settings->replicas,
+                                            .replica_timeout_ms = settings->replica_timeout_ms,
                                             .entropy = redlock__origin_entropy,
                                             .entropy_context = client->origin};
 

@@ -1,14 +1,9 @@
 /*
- * Commands and their answers.
+ * What is said to a primary: see command.h. Its answers are in answer.c.
  *
  * A request is a list of arguments that hiredis' formatter turns into bytes. Scripts
  * always go out as EVAL with their text: they are short, and a primary that restarted
  * or flushed its script cache needs no second try.
- *
- * An answer is looked up in one table of rules, first match wins. What no rule names is
- * an error: a vote is only ever made from a reply that this file expected. That covers
- * every error reply (MISCONF, OOM, LOADING and so on: their text is for people, the core
- * never looks into it), a reply of a wrong type and a value out of the script's range.
  */
 #include "command.h"
 
@@ -30,19 +25,26 @@ enum {
 /* Compare, then set the time: a key that is gone stays gone. The time is only ever made longer. A
  * command that a dead connection left behind may arrive after a later one, and must not cut what
  * that one promised; a holder who wants less time lowers its own deadline. */
-const char redlock__extend_script[] =
-    "local owner = redis.call('GET', KEYS[1]) "
-    "if owner == ARGV[1] then "
-    "if redis.call('PTTL', KEYS[1]) >= tonumber(ARGV[2]) then return 1 end "
-    "return redis.call('PEXPIRE', KEYS[1], ARGV[2]) end "
-    "if owner then return -1 end "
-    "return 0";
+const char redlock__extend_script[] = "local owner = redis.call('GET', KEYS[1]) "
+                                      "if owner == ARGV[1] then "
+                                      "local left = redis.call('PTTL', KEYS[1]) "
+                                      "if left >= tonumber(ARGV[2]) then "
+                                      "if ARGV[3] then redis.call('PEXPIRE', KEYS[1], left) end "
+                                      "return 1 end "
+                                      "return redis.call('PEXPIRE', KEYS[1], ARGV[2]) end "
+                                      "if owner then return -1 end "
+                                      "return 0";
 
+/* The key that says that somebody waits is no declared one, and asked for with pcall: a user
+ * without rights on it must be able to release all the same. GET, since that is a right everybody
+ * has. */
 const char redlock__release_script[] =
     "local owner = redis.call('GET', KEYS[1]) "
-    "if owner == ARGV[1] then return redis.call('DEL', KEYS[1]) end "
-    "if owner then return -1 end "
-    "return 0";
+    "local gone = 0 "
+    "if owner == ARGV[1] then gone = redis.call('DEL', KEYS[1]) "
+    "elseif owner then gone = -1 end "
+    "if not ARGV[2] or redis.pcall('GET', ARGV[2]) ~= '1' then return gone end "
+    "return gone < 0 and -2 or 3 - gone";
 
 /* Since when this run of the server is known to run, by its own clock, and what that shows now. A
  * script, so that the time written is the time of writing, however long the asker sleeps. */
@@ -61,6 +63,9 @@ const char redlock__mark_script[] =
     "redis.call('SET', KEYS[1], ARGV[3]) "
     "redis.call('DEL', KEYS[2]) "
     "return ARGV[3]";
+
+static const char waiting_prefix[] = "redlock:waiting:";
+static const char wake_prefix[] = "redlock:wake:";
 
 /* Source of the three: docs/safety.md, "Fencing". The key comes last: an error in between leaves no
  * lock without its number. A counter that is missing, expired or evicted, starts at the floor. */
@@ -192,6 +197,30 @@ struct redlock__bytes redlock__encode_extend(const void *key, size_t key_len, co
     return encode(&args);
 }
 
+struct redlock__bytes redlock__encode_extend_writing(const void *key, size_t key_len,
+                                                     const char *token, int64_t ttl_ms)
+{
+    struct args args = {0};
+    char ttl[NUMBER_LEN];
+    snprintf(ttl, sizeof(ttl), "%" PRId64, ttl_ms);
+    add_script(&args, redlock__extend_script, key, key_len, token);
+    add(&args, ttl);
+    add(&args, "write");
+    return encode(&args);
+}
+
+struct redlock__bytes redlock__encode_wait(uint32_t replicas, int64_t timeout_ms)
+{
+    struct args args = {0};
+    char count[NUMBER_LEN], timeout[NUMBER_LEN];
+    snprintf(count, sizeof(count), "%" PRIu32, replicas);
+    snprintf(timeout, sizeof(timeout), "%" PRId64, timeout_ms);
+    add(&args, "WAIT");
+    add(&args, count);
+    add(&args, timeout);
+    return encode(&args);
+}
+
 struct redlock__bytes redlock__encode_release(const void *key, size_t key_len, const char *token)
 {
     struct args args = {0};
@@ -232,6 +261,83 @@ struct redlock__bytes redlock__encode_delex(const void *key, size_t key_len, con
     add_bytes(&args, key, key_len);
     add(&args, "IFEQ");
     add(&args, token);
+    return encode(&args);
+}
+
+/* "redlock:waiting:" and the name: one buffer for each of the two keys of a name. */
+struct side_key {
+    size_t len;
+    char data[sizeof "redlock:waiting:" + REDLOCK_MAX_KEY_LEN];
+};
+
+static void make_side_key(struct side_key *side, const char *prefix, const void *key,
+                          size_t key_len)
+{
+    size_t len = strlen(prefix);
+    if (key_len > REDLOCK_MAX_KEY_LEN)
+        key_len = REDLOCK_MAX_KEY_LEN;
+    memcpy(side->data, prefix, len);
+    memcpy(side->data + len, key, key_len);
+    side->len = len + key_len;
+}
+
+static void add_number(struct args *args, char number[NUMBER_LEN], int64_t value)
+{
+    snprintf(number, NUMBER_LEN, "%" PRId64, value);
+    add(args, number);
+}
+
+struct redlock__bytes redlock__encode_release_asking(const void *key, size_t key_len,
+                                                     const char *token)
+{
+    struct args args = {0};
+    struct side_key waiting;
+    make_side_key(&waiting, waiting_prefix, key, key_len);
+    add_script(&args, redlock__release_script, key, key_len, token);
+    add_bytes(&args, waiting.data, waiting.len);
+    return encode(&args);
+}
+
+struct redlock__bytes redlock__encode_waiting(const void *key, size_t key_len, int64_t life_ms)
+{
+    struct args args = {0};
+    struct side_key waiting;
+    char number[NUMBER_LEN];
+    make_side_key(&waiting, waiting_prefix, key, key_len);
+    add(&args, "SET");
+    add_bytes(&args, waiting.data, waiting.len);
+    add(&args, "1");
+    add(&args, "PX");
+    add_number(&args, number, life_ms);
+    return encode(&args);
+}
+
+struct redlock__bytes redlock__encode_block(const void *key, size_t key_len, int64_t seconds)
+{
+    struct args args = {0};
+    struct side_key wake;
+    char number[NUMBER_LEN];
+    make_side_key(&wake, wake_prefix, key, key_len);
+    add(&args, "BLPOP");
+    add_bytes(&args, wake.data, wake.len);
+    add_number(&args, number, seconds);
+    return encode(&args);
+}
+
+struct redlock__bytes redlock__encode_push(const void *key, size_t key_len, uint32_t part,
+                                           int64_t life_ms)
+{
+    static const char *const names[] = {"DEL", "LPUSH", "PEXPIRE"};
+    struct args args = {0};
+    struct side_key wake;
+    char number[NUMBER_LEN];
+    make_side_key(&wake, wake_prefix, key, key_len);
+    add(&args, names[part]);
+    add_bytes(&args, wake.data, wake.len);
+    if (part == 1)
+        add(&args, "1");
+    if (part == 2)
+        add_number(&args, number, life_ms);
     return encode(&args);
 }
 
@@ -385,202 +491,4 @@ void redlock__bytes_free(struct redlock__bytes *bytes)
         redisFreeCommand(bytes->data);
     bytes->data = NULL;
     bytes->len = 0;
-}
-
-/* ---- answers ------------------------------------------------------------ */
-
-enum match {
-    MATCH_TYPE,    /* any reply of this type */
-    MATCH_OK,      /* a status, and that says OK */
-    MATCH_INTEGER, /* this integer */
-    MATCH_NUMBER,  /* a fencing number */
-};
-
-static const struct rule {
-    enum redlock__command command;
-    int type;
-    enum match match;
-    long long integer;
-    redlock_vote vote;
-} rules[] = {
-    {REDLOCK__CMD_AUTH, REDIS_REPLY_STATUS, MATCH_OK, 0, REDLOCK_VOTE_OURS},
-    {REDLOCK__CMD_SELECT, REDIS_REPLY_STATUS, MATCH_OK, 0, REDLOCK_VOTE_OURS},
-    {REDLOCK__CMD_SET, REDIS_REPLY_STATUS, MATCH_OK, 0, REDLOCK_VOTE_OURS},
-    {REDLOCK__CMD_SET, REDIS_REPLY_NIL, MATCH_TYPE, 0, REDLOCK_VOTE_FOREIGN},
-    {REDLOCK__CMD_EXTEND, REDIS_REPLY_INTEGER, MATCH_INTEGER, 1, REDLOCK_VOTE_OURS},
-    {REDLOCK__CMD_EXTEND, REDIS_REPLY_INTEGER, MATCH_INTEGER, 0, REDLOCK_VOTE_FREE},
-    {REDLOCK__CMD_EXTEND, REDIS_REPLY_INTEGER, MATCH_INTEGER, -1, REDLOCK_VOTE_FOREIGN},
-    {REDLOCK__CMD_RELEASE, REDIS_REPLY_INTEGER, MATCH_INTEGER, 1, REDLOCK_VOTE_OURS},
-    {REDLOCK__CMD_RELEASE, REDIS_REPLY_INTEGER, MATCH_INTEGER, 0, REDLOCK_VOTE_FREE},
-    {REDLOCK__CMD_RELEASE, REDIS_REPLY_INTEGER, MATCH_INTEGER, -1, REDLOCK_VOTE_FOREIGN},
-    {REDLOCK__CMD_GRANT, REDIS_REPLY_INTEGER, MATCH_NUMBER, 0, REDLOCK_VOTE_OURS},
-    {REDLOCK__CMD_GRANT, REDIS_REPLY_INTEGER, MATCH_INTEGER, -1, REDLOCK_VOTE_FOREIGN},
-    {REDLOCK__CMD_SETTLE, REDIS_REPLY_INTEGER, MATCH_INTEGER, 1, REDLOCK_VOTE_OURS},
-    {REDLOCK__CMD_SETTLE, REDIS_REPLY_INTEGER, MATCH_INTEGER, 0, REDLOCK_VOTE_FREE},
-    {REDLOCK__CMD_SETTLE, REDIS_REPLY_INTEGER, MATCH_INTEGER, -1, REDLOCK_VOTE_FREE},
-    {REDLOCK__CMD_PTTL, REDIS_REPLY_INTEGER, MATCH_INTEGER, -2, REDLOCK_VOTE_FREE},
-    {REDLOCK__CMD_PTTL, REDIS_REPLY_INTEGER, MATCH_TYPE, 0, REDLOCK_VOTE_FOREIGN},
-    {REDLOCK__CMD_HINT, REDIS_REPLY_INTEGER, MATCH_INTEGER, -2, REDLOCK_VOTE_FREE},
-    {REDLOCK__CMD_HINT, REDIS_REPLY_INTEGER, MATCH_TYPE, 0, REDLOCK_VOTE_FOREIGN},
-    {REDLOCK__CMD_GET, REDIS_REPLY_NIL, MATCH_TYPE, 0, REDLOCK_VOTE_FREE},
-    {REDLOCK__CMD_GET, REDIS_REPLY_STRING, MATCH_TYPE, 0, REDLOCK_VOTE_FOREIGN},
-    {REDLOCK__CMD_EXTEND_NATIVE, REDIS_REPLY_NIL, MATCH_TYPE, 0, REDLOCK_VOTE_FREE},
-    {REDLOCK__CMD_EXTEND_NATIVE, REDIS_REPLY_STRING, MATCH_TYPE, 0, REDLOCK_VOTE_FOREIGN},
-    {REDLOCK__CMD_RELEASE_NATIVE, REDIS_REPLY_INTEGER, MATCH_INTEGER, 1, REDLOCK_VOTE_OURS},
-    {REDLOCK__CMD_RELEASE_NATIVE, REDIS_REPLY_INTEGER, MATCH_INTEGER, 0, REDLOCK_VOTE_FREE},
-    {REDLOCK__CMD_OWNER, REDIS_REPLY_NIL, MATCH_TYPE, 0, REDLOCK_VOTE_FREE},
-    {REDLOCK__CMD_OWNER, REDIS_REPLY_STRING, MATCH_TYPE, 0, REDLOCK_VOTE_FOREIGN},
-};
-
-void redlock__printable(char *to, size_t size, const char *from, size_t len)
-{
-    size_t n = 0;
-    if (size == 0)
-        return;
-    for (; n < len && n < size - 1; n++)
-        to[n] = from[n] >= ' ' && from[n] <= '~' ? from[n] : '?';
-    to[n] = '\0';
-}
-
-void redlock__conceal(char *text, size_t size, const char *secret)
-{
-    char shown[REDLOCK_TEXT_LEN];
-    if (secret == NULL || secret[0] == '\0')
-        return;
-    redlock__printable(shown, sizeof(shown), secret, strlen(secret));
-    size_t len = strlen(shown);
-    size_t text_len = strlen(text);
-    for (size_t i = 0; i < text_len; i++) {
-        size_t rest = text_len - i;
-        bool cut_off = text_len == size - 1 && rest < len;
-        if (strncmp(text + i, shown, cut_off ? rest : len) == 0) {
-            snprintf(text + i, size - i, "...");
-            return;
-        }
-    }
-}
-
-bool redlock__is_refusal(const char *text)
-{
-    static const char *const words[] = {"ERR unknown command", "ERR syntax error",
-                                        "ERR The user executing the script"};
-    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-        if (strncmp(text, words[i], strlen(words[i])) == 0)
-            return true;
-    return strncmp(text, "NOPERM", 6) == 0 && strstr(text, " to run the ") != NULL;
-}
-
-static bool starts_with(const struct redisReply *reply, const char *prefix)
-{
-    size_t len = strlen(prefix);
-    return reply->str != NULL && reply->len >= len && memcmp(reply->str, prefix, len) == 0;
-}
-
-static bool rule_matches(const struct rule *rule, const struct redisReply *reply)
-{
-    if (rule->type != reply->type)
-        return false;
-    switch (rule->match) {
-    case MATCH_OK:
-        return reply->len == 2 && starts_with(reply, "OK");
-    case MATCH_INTEGER:
-        return rule->integer == reply->integer;
-    case MATCH_NUMBER:
-        return reply->integer > 0 && reply->integer <= REDLOCK__FENCE_MAX;
-    case MATCH_TYPE:
-        break;
-    }
-    return true;
-}
-
-/* Users without the right to name their connection may still lock, so most errors pass.
- * These do not: they say that no further command will do either. The last two come
- * unasked, as the first and last thing on a new connection. */
-static bool refuses_all(const struct redisReply *reply)
-{
-    return starts_with(reply, "NOAUTH") || starts_with(reply, "LOADING") ||
-           starts_with(reply, "DENIED") || starts_with(reply, "ERR max number of clients");
-}
-
-static redlock_vote vote_of(enum redlock__command command, const struct redisReply *reply)
-{
-    if (command == REDLOCK__CMD_SETNAME || command >= REDLOCK__CMD_INFO_SERVER)
-        return reply->type == REDIS_REPLY_ERROR && refuses_all(reply) ? REDLOCK_VOTE_ERROR
-                                                                      : REDLOCK_VOTE_OURS;
-    for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++)
-        if (rules[i].command == command && rule_matches(&rules[i], reply))
-            return rules[i].vote;
-    return REDLOCK_VOTE_ERROR;
-}
-
-static void copy_text(struct redlock__answer *answer, const struct redisReply *reply)
-{
-    if (reply->str != NULL)
-        redlock__printable(answer->text, sizeof(answer->text), reply->str, reply->len);
-}
-
-static const char *type_name(int type)
-{
-    switch (type) {
-    case REDIS_REPLY_STRING:
-        return "string";
-    case REDIS_REPLY_ARRAY:
-        return "array";
-    case REDIS_REPLY_NIL:
-        return "nil";
-    default:
-        return "unknown";
-    }
-}
-
-static void describe_error(struct redlock__answer *answer, const struct redisReply *reply)
-{
-    char *text = answer->text;
-    size_t size = sizeof(answer->text);
-    char status[REDLOCK_TEXT_LEN / 2] = "";
-
-    switch (reply->type) {
-    case REDIS_REPLY_ERROR:
-        copy_text(answer, reply);
-        if (text[0] == '\0')
-            snprintf(text, size, "error without a text");
-        break;
-    case REDIS_REPLY_STATUS:
-        if (reply->str != NULL)
-            redlock__printable(status, sizeof(status), reply->str, reply->len);
-        snprintf(text, size, "unexpected reply status %s", status);
-        break;
-    case REDIS_REPLY_INTEGER:
-        snprintf(text, size, "unexpected reply integer %lld", reply->integer);
-        break;
-    default:
-        snprintf(text, size, "unexpected reply type %s", type_name(reply->type));
-        break;
-    }
-}
-
-void redlock__decode(enum redlock__command command, const struct redisReply *reply,
-                     struct redlock__answer *answer)
-{
-    memset(answer, 0, sizeof(*answer));
-    answer->vote = REDLOCK_VOTE_ERROR;
-    if (reply == NULL) {
-        snprintf(answer->text, sizeof(answer->text), "no reply");
-        return;
-    }
-    answer->vote = vote_of(command, reply);
-    if (command == REDLOCK__CMD_GRANT && reply->type == REDIS_REPLY_INTEGER &&
-        reply->integer == REDLOCK__GRANT_FORGOT) {
-        answer->value = REDLOCK__GRANT_FORGOT;
-        snprintf(answer->text, sizeof(answer->text), "it forgot its fencing numbers just now");
-        return;
-    }
-    if (answer->vote == REDLOCK_VOTE_ERROR)
-        describe_error(answer, reply);
-    else if (command == REDLOCK__CMD_PTTL || command == REDLOCK__CMD_HINT ||
-             command == REDLOCK__CMD_GRANT)
-        answer->value = reply->integer;
-    else if (command == REDLOCK__CMD_GET || command == REDLOCK__CMD_OWNER ||
-             command == REDLOCK__CMD_EXTEND_NATIVE)
-        copy_text(answer, reply);
 }

@@ -31,6 +31,11 @@ enum redlock__command {
     REDLOCK__CMD_OWNER,          /* GET, after one of those that removed nothing */
     REDLOCK__CMD_GRANT,          /* SET for a fenced lock: with a number (fence.h) */
     REDLOCK__CMD_SETTLE,         /* raises the counter to the token while the key is ours */
+    REDLOCK__CMD_WAITING,        /* SET: somebody waits (wake.h) */
+    REDLOCK__CMD_BLOCK,          /* BLPOP: until somebody is woken */
+    REDLOCK__CMD_PUSH,           /* DEL, LPUSH: wakes one */
+    REDLOCK__CMD_REPLICAS,       /* WAIT: how many have it (replicas.h) */
+    REDLOCK__CMD_PUSHED,         /* PEXPIRE behind it: value 0 where one was woken */
     /* facts (facts.h), in the greeting and in samples */
     REDLOCK__CMD_INFO_SERVER,
     REDLOCK__CMD_INFO_REPLICATION,
@@ -57,11 +62,24 @@ struct redlock__bytes redlock__encode_set(const void *key, size_t key_len, const
                                           int64_t ttl_ms);
 struct redlock__bytes redlock__encode_extend(const void *key, size_t key_len, const char *token,
                                              int64_t ttl_ms);
+/* The same, and a write also where the key already lives longer, for WAIT to wait for. */
+struct redlock__bytes redlock__encode_extend_writing(const void *key, size_t key_len,
+                                                     const char *token, int64_t ttl_ms);
+struct redlock__bytes redlock__encode_wait(uint32_t replicas, int64_t timeout_ms);
 struct redlock__bytes redlock__encode_release(const void *key, size_t key_len, const char *token);
 struct redlock__bytes redlock__encode_extend_native(const void *key, size_t key_len,
                                                     const char *token, int64_t ttl_ms);
 struct redlock__bytes redlock__encode_delifeq(const void *key, size_t key_len, const char *token);
 struct redlock__bytes redlock__encode_delex(const void *key, size_t key_len, const char *token);
+/* The same; where somebody waits it answers 2 for 1, 3 for 0 and -2 for -1. */
+struct redlock__bytes redlock__encode_release_asking(const void *key, size_t key_len,
+                                                     const char *token);
+/* SET of the key that says that somebody waits, then BLPOP; they count as two requests. */
+struct redlock__bytes redlock__encode_waiting(const void *key, size_t key_len, int64_t life_ms);
+struct redlock__bytes redlock__encode_block(const void *key, size_t key_len, int64_t seconds);
+/* Pushes one element where there is none: DEL, LPUSH, PEXPIRE. */
+struct redlock__bytes redlock__encode_push(const void *key, size_t key_len, uint32_t part,
+                                           int64_t life_ms);
 struct redlock__bytes redlock__encode_pttl(const void *key, size_t key_len);
 struct redlock__bytes redlock__encode_get(const void *key, size_t key_len);
 /* A fenced lock. base: the text the primary's base must have, or it forgot. heard: the largest
@@ -97,7 +115,8 @@ extern const char redlock__recover_script[];
 
 /*
  * An answer as the core sees it. `value` is PTTL's number (-1 no ttl, -2 no
- * key), or GRANT's; `text` is an error's text, or GET's value, made printable and cut.
+ * key), or that of GRANT, RELEASE, PUSHED and REPLICAS; `text` is an error's text, or GET's value,
+ * made printable and cut.
  */
 struct redlock__answer {
     redlock_vote vote; /* OURS, FREE, FOREIGN, ERROR */
@@ -107,7 +126,8 @@ struct redlock__answer {
 
 /*
  * SET:     +OK ours; nil foreign.
- * EXTEND, RELEASE: 1 ours; 0 free; -1 foreign.
+ * EXTEND, RELEASE: 1 ours; 0 free; -1 foreign. RELEASE: 2, 3 and -2 are the same, and somebody
+ *          waits.
  * GRANT:   n > 0 ours, value set; -1 foreign; -2 error, value set: it forgot its numbers.
  * SETTLE:  1 ours; 0 free: the key isn't ours; -1 free as well: its counter is above the token.
  * PTTL, HINT: -2 free; else foreign, value set.
@@ -115,6 +135,8 @@ struct redlock__answer {
  * EXTEND_NATIVE: nil free; a value foreign, text set: the key's owner before, which may be us.
  * RELEASE_NATIVE: 1 ours; 0 free, which may also be foreign.
  * OWNER:   as GET.
+ * WAITING: +OK ours. BLOCK: an element ours; nil free. PUSH, PUSHED, REPLICAS: a
+ *          number ours.
  * greeting: +OK ours (SETNAME and all that ask for facts: any reply is ours but an error that says
  *          no other command will be served: NOAUTH, LOADING, DENIED, max number of clients).
  * Everything else, every error reply and every reply of a wrong type: ERROR with

@@ -125,6 +125,9 @@ static void grant_news(struct redlock__engine *engine, struct redlock__grant *gr
     else
         redlock__grant_removed(grant, node, event->answer.vote,
                                redlock__engine_node_deadline(engine, grant->ttl_ms, now_ns));
+    if (command == REDLOCK__CMD_RELEASE)
+        redlock__wake_released(engine, grant, node,
+                               event->answer.value > 1 || event->answer.value < -1, now_ns);
     redlock__engine_touch(engine, redlock__grant_next_deadline(grant));
 }
 
@@ -146,6 +149,8 @@ static void hint(struct redlock__engine *engine, const struct redlock__grant *gr
 {
     struct redlock__lease *head = grant->name->head;
 
+    if (answer->vote == REDLOCK_VOTE_FREE && redlock__wake_trusted(grant->name, now_ns))
+        return; /* it is somebody else's turn */
     if (head == NULL || (answer->vote != REDLOCK_VOTE_FREE && answer->vote != REDLOCK_VOTE_FOREIGN))
         return;
     redlock__lease_hint(head, answer->vote == REDLOCK_VOTE_FREE ? 0 : answer->value,
@@ -153,8 +158,8 @@ static void hint(struct redlock__engine *engine, const struct redlock__grant *gr
     redlock__engine_work_on(engine, head);
 }
 
-static void deliver(struct redlock__engine *engine, uint32_t node,
-                    const struct redlock__node_event *event, int64_t now_ns)
+void redlock__engine_deliver(struct redlock__engine *engine, uint32_t node,
+                             const struct redlock__node_event *event, int64_t now_ns)
 {
     struct redlock__grant *grant = event->tag.owner;
     struct redlock__lease *lease = grant->lease;
@@ -215,6 +220,8 @@ static void phase_changed(struct redlock__engine *engine, uint32_t i, int64_t no
 
     engine->phases[i] = is;
     if (is == REDLOCK__NODE_PHASE_READY)
+        redlock__wake_greeted(engine, i);
+    if (is == REDLOCK__NODE_PHASE_READY)
         redlock__watch_greeted(engine, i, now_ns);
     else if (was == REDLOCK__NODE_PHASE_READY)
         redlock__watch_settle(engine, now_ns);
@@ -251,8 +258,10 @@ static bool pump(struct redlock__engine *engine, uint32_t i, int64_t now_ns)
             redlock__watch_news(engine, i, &event, now_ns);
         else if (event.tag.command == REDLOCK__CMD_GET || event.tag.command == REDLOCK__CMD_PTTL)
             deliver_inspection(engine, i, &event, now_ns);
+        else if (event.tag.command == REDLOCK__CMD_PUSH || event.tag.command == REDLOCK__CMD_PUSHED)
+            redlock__wake_pushed(engine, i, &event, now_ns);
         else if (!redlock__native_news(engine, i, &event, now_ns))
-            deliver(engine, i, &event, now_ns);
+            redlock__engine_deliver(engine, i, &event, now_ns);
     }
     if (redlock__node_phase(engine->nodes[i]) != engine->phases[i]) {
         phase_changed(engine, i, now_ns);
@@ -271,11 +280,39 @@ void redlock__engine_run(struct redlock__engine *engine, int64_t now_ns)
         more = false;
         for (uint32_t i = 0; i < engine->n; i++)
             more |= pump(engine, i, now_ns);
+        more |= redlock__replicas_pump(engine, now_ns);
+        more |= redlock__wake_pump(engine, now_ns);
         while ((lease = next_work(engine)) != NULL) {
             redlock__serve_lease(engine, lease, now_ns);
             more = true;
         }
     }
+}
+
+/* ---- links -------------------------------------------------------------- */
+
+static struct redlock__node *link_node(const struct redlock__engine *engine, uint32_t i)
+{
+    return i < engine->n ? engine->nodes[i] : engine->sides[i - engine->n].node;
+}
+
+uint32_t redlock__engine_links(const struct redlock__engine *engine)
+{
+    uint32_t sides = REDLOCK__SIDE_LINKS;
+
+    while (sides > 0 && engine->sides[sides - 1].node == NULL)
+        sides--;
+    return engine->n + sides;
+}
+
+uint32_t redlock__engine_primary(const struct redlock__engine *engine, uint32_t i)
+{
+    return i < engine->n ? i : engine->sides[i - engine->n].primary;
+}
+
+struct redlock__node *redlock__engine_node(struct redlock__engine *engine, uint32_t i)
+{
+    return link_node(engine, i);
 }
 
 /* ---- timers ------------------------------------------------------------- */
@@ -330,6 +367,8 @@ static bool handle_own_deadlines(struct redlock__engine *engine, int64_t now_ns)
         return false;
     engine->earliest_ns = REDLOCK__NEVER;
     redlock__watch_handle_deadline(engine, now_ns);
+    redlock__wake_handle_deadline(engine, now_ns);
+    redlock__replicas_handle_deadline(engine, now_ns);
     scan_leases(engine, now_ns);
     scan_grants(engine, now_ns);
     for (struct redlock__inspection *at = engine->inspections; at != NULL; at = at->next)
@@ -342,10 +381,12 @@ void redlock__engine_handle_deadline(struct redlock__engine *engine, int64_t now
 {
     bool due = handle_own_deadlines(engine, now_ns);
 
-    for (uint32_t i = 0; i < engine->n; i++) {
-        if (now_ns < redlock__node_next_deadline(engine->nodes[i]))
+    for (uint32_t i = 0; i < redlock__engine_links(engine); i++) {
+        struct redlock__node *node = redlock__engine_node(engine, i);
+
+        if (node == NULL || now_ns < redlock__node_next_deadline(node))
             continue;
-        redlock__node_handle_deadline(engine->nodes[i], now_ns);
+        redlock__node_handle_deadline(node, now_ns);
         due = true;
     }
     if (due)
@@ -355,22 +396,21 @@ void redlock__engine_handle_deadline(struct redlock__engine *engine, int64_t now
 int64_t redlock__engine_next_deadline(const struct redlock__engine *engine)
 {
     int64_t next = engine->earliest_ns;
-    for (uint32_t i = 0; i < engine->n; i++)
-        next = redlock__min(next, redlock__node_next_deadline(engine->nodes[i]));
+    for (uint32_t i = 0; i < redlock__engine_links(engine); i++) {
+        const struct redlock__node *node = link_node(engine, i);
+
+        if (node != NULL)
+            next = redlock__min(next, redlock__node_next_deadline(node));
+    }
     return next;
 }
 
 /* ---- for the driver ----------------------------------------------------- */
 
-struct redlock__node *redlock__engine_node(struct redlock__engine *engine, uint32_t i)
-{
-    return engine->nodes[i];
-}
-
 void redlock__engine_connected(struct redlock__engine *engine, uint32_t i, int64_t now_ns)
 {
     redlock__engine_handle_deadline(engine, now_ns);
-    redlock__node_connected(engine->nodes[i], now_ns);
+    redlock__node_connected(link_node(engine, i), now_ns);
     redlock__engine_run(engine, now_ns);
 }
 
@@ -378,7 +418,7 @@ void redlock__engine_node_failed(struct redlock__engine *engine, uint32_t i, con
                                  int64_t now_ns)
 {
     redlock__engine_handle_deadline(engine, now_ns);
-    redlock__node_fail(engine->nodes[i], text, now_ns);
+    redlock__node_fail(link_node(engine, i), text, now_ns);
     redlock__engine_run(engine, now_ns);
 }
 
@@ -388,7 +428,7 @@ void redlock__engine_receive(struct redlock__engine *engine, uint32_t i, const c
                              size_t len, int64_t now_ns)
 {
     (void)handle_own_deadlines(engine, now_ns);
-    redlock__node_receive(engine->nodes[i], data, len, now_ns);
+    redlock__node_receive(link_node(engine, i), data, len, now_ns);
     redlock__engine_run(engine, now_ns);
 }
 
@@ -397,7 +437,7 @@ bool redlock__engine_owed(const struct redlock__engine *engine)
     for (uint32_t i = 0; i < engine->n; i++)
         if (redlock__node_owes(engine->nodes[i]))
             return true;
-    return false;
+    return redlock__replicas_owed(engine);
 }
 
 bool redlock__engine_flushing(const struct redlock__engine *engine)

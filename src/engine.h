@@ -26,6 +26,7 @@
 #include "lease.h"
 #include "node.h"
 #include "redlock.h"
+#include "side.h"
 
 enum {
     REDLOCK__LOG_LINES = 64, /* kept until pulled; the oldest are dropped */
@@ -40,6 +41,8 @@ struct redlock__engine_config {
     int64_t max_ttl_ms;       /* 0: as marked, or 60000 */
     int64_t restart_guard_ms; /* below 0: by max_ttl_ms. 0: none */
     int64_t node_timeout_ms;  /* 0: by ttl */
+    uint32_t replicas;        /* of the one primary that must acknowledge; 0: none */
+    int64_t replica_timeout_ms;
     /* Fills buf; never fails (the driver has checked its source). */
     void (*entropy)(void *context, void *buf, size_t len);
     void *entropy_context;
@@ -54,7 +57,17 @@ void redlock__engine_free(struct redlock__engine *engine);
 
 /* ---- for the driver ---- */
 
-/* For tasks and output (node.h, "for the driver"); anything that brings news goes through
+/* Links: those of the primaries come first, then side links (side.h). How many there can be, and
+ * are now. */
+enum {
+    REDLOCK__MAX_LINKS = REDLOCK_MAX_NODES + REDLOCK__SIDE_LINKS
+};
+uint32_t redlock__engine_links(const struct redlock__engine *engine);
+/* Which primary's endpoint a link is to. */
+uint32_t redlock__engine_primary(const struct redlock__engine *engine, uint32_t i);
+
+/* Of a link; NULL where a side link isn't in use.
+ * For tasks and output (node.h, "for the driver"); anything that brings news goes through
  * the four calls below instead of the node's own. */
 struct redlock__node *redlock__engine_node(struct redlock__engine *engine, uint32_t i);
 void redlock__engine_connected(struct redlock__engine *engine, uint32_t i, int64_t now_ns);

@@ -9,6 +9,9 @@
 #include "init.h"
 #include "member.h"
 #include "queue.h"
+#include "replicas.h"
+#include "side.h"
+#include "wake.h"
 
 struct redlock__log_line {
     int level;
@@ -37,6 +40,12 @@ struct redlock__engine {
     uint32_t log_first, log_count;
     enum redlock__node_phase phases[REDLOCK_MAX_NODES]; /* as last seen */
     struct redlock__node *nodes[REDLOCK_MAX_NODES];
+
+    struct redlock__node_config *configs; /* n: of the nodes, for side links */
+    struct redlock__side sides[REDLOCK__SIDE_LINKS];
+    uint64_t sides_taken;
+    struct redlock__waker wake;
+    struct redlock__replicas replicas;
 
     /* watch.c */
     struct redlock__fleet fleet;         /* quorum and max_ttl_ms are here */
@@ -99,6 +108,10 @@ void redlock__engine_say(struct redlock__engine *engine, int level, const char *
 
 /* Takes in what the nodes have to tell and serves the work list, until both are empty. */
 void redlock__engine_run(struct redlock__engine *engine, int64_t now_ns);
+
+/* To the owner of a request of a grant: what node i said to it. */
+void redlock__engine_deliver(struct redlock__engine *engine, uint32_t node,
+                             const struct redlock__node_event *event, int64_t now_ns);
 
 void redlock__engine_start_inspection(struct redlock__engine *engine,
                                       struct redlock__inspection *inspection, int64_t now_ns);

@@ -46,6 +46,11 @@ enum redlock__fact redlock__fact_of(enum redlock__command command)
     case REDLOCK__CMD_OWNER:
     case REDLOCK__CMD_GRANT:
     case REDLOCK__CMD_SETTLE:
+    case REDLOCK__CMD_WAITING:
+    case REDLOCK__CMD_BLOCK:
+    case REDLOCK__CMD_PUSH:
+    case REDLOCK__CMD_PUSHED:
+    case REDLOCK__CMD_REPLICAS:
         break;
     }
     return REDLOCK__FACTS;

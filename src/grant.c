@@ -130,6 +130,13 @@ void redlock__grant_settle_answer(struct redlock__grant *grant, uint32_t node, r
         grant->known |= bit_of(node);
 }
 
+void redlock__grant_landed(struct redlock__grant *grant, uint32_t node)
+{
+    grant->owed |= bit_of(node);
+    grant->in_flight &= ~bit_of(node);
+    grant->again &= ~bit_of(node);
+}
+
 void redlock__grant_forgotten(struct redlock__grant *grant, uint32_t node)
 {
     grant->known &= ~bit_of(node);

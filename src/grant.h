@@ -47,8 +47,11 @@ struct redlock__grant {
     bool extended; /* or it was tried */
     bool shared;   /* other processes may have the token, and extend */
     bool abandoned;
-    int64_t again_ns; /* when `again` is to be sent */
-    int64_t ttl_ms;   /* the longest asked for */
+    bool held;         /* the lock was held by it: others may be woken once it is gone */
+    uint32_t asked_at; /* primary + 1 that is to tell whether somebody waits; 0: none */
+    uint32_t waits_at; /* primary + 1 that said somebody waits, who hasn't been woken; 0: none */
+    int64_t again_ns;  /* when `again` is to be sent */
+    int64_t ttl_ms;    /* the longest asked for */
     int64_t last_write_ns;
     int64_t gone_ns; /* no key of this token can exist from then on */
     char token[REDLOCK__TOKEN_HEX + 1];
@@ -78,6 +81,8 @@ uint32_t redlock__grant_share(struct redlock__grant *grant, int64_t *cut_ms);
 void redlock__grant_warn(struct redlock__grant *grant, uint32_t nodes, int64_t cut_ms);
 /* To SETTLE: ours, or not known (its counter may just have been higher). */
 void redlock__grant_settle_answer(struct redlock__grant *grant, uint32_t node, redlock_vote vote);
+/* A SET that a removal may have overtaken has arrived: one more is owed. */
+void redlock__grant_landed(struct redlock__grant *grant, uint32_t node);
 
 /* The primary lost its keys, or is another one now. */
 void redlock__grant_forgotten(struct redlock__grant *grant, uint32_t node);

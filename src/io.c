@@ -24,14 +24,12 @@
 #include "io.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "resolver.h"
-#include "tls.h"
+#include "io_state.h"
 #include "validity.h"
 
 #if !defined(MSG_NOSIGNAL) /* SO_NOSIGPIPE does it */
@@ -39,54 +37,8 @@
 #endif
 
 enum {
-    BUFFER = 64 * 1024,
     USER_TIMEOUT_MS = 60000, /* where max_ttl is left to the markers */
     PASSES = 8,              /* of one flush */
-    LONGEST_POLL_MS = 1000,  /* poll's clock stops in suspend, ours doesn't */
-};
-
-enum link_state {
-    LINK_CLOSED,
-    LINK_RESOLVING,
-    LINK_CONNECTING,
-    LINK_SECURING,
-    LINK_OPEN,
-    LINK_BROKEN
-};
-
-struct link {
-    enum link_state state;
-    int fd;              /* -1: none */
-    uint32_t generation; /* changes with fd and with state */
-    bool blocked;        /* the kernel took no more */
-    uint32_t registered; /* with epoll; 0: not */
-    const struct redlock__endpoint *endpoint;
-    struct redlock__tls_stream *tls; /* NULL: none, or not yet */
-    struct redlock__lookup *lookup;  /* NULL: none running */
-    uint32_t first, tried;           /* addresses: where to begin, how many were tried */
-    struct redlock__addresses addresses;
-};
-
-struct watch {
-    bool in_poll;
-    enum redlock__scope scope;
-    int64_t until_ns, timeout_ns;
-    struct redlock__signal signal;
-    struct pollfd fds[1 + REDLOCK_MAX_NODES]; /* the signal, then the links */
-    uint32_t generation[REDLOCK_MAX_NODES];
-};
-
-struct redlock__io {
-    struct redlock__engine *engine;
-    struct redlock__tls *tls; /* NULL: no endpoint wants it */
-    uint32_t n;
-    int64_t user_timeout_ms;
-    int64_t looked_ns;
-    int loop_fd;
-    bool news; /* the engine was told something: other nodes may have tasks or output */
-    struct link links[REDLOCK_MAX_NODES];
-    struct watch watches[REDLOCK__PARTIES];
-    char buffer[BUFFER];
 };
 
 /* ---- opening ------------------------------------------------------------ */
@@ -175,10 +127,27 @@ static void try_addresses(struct redlock__io *io, uint32_t i)
     break_link(io, i, "connect: ", NULL, number);
 }
 
+/* A side link is bound anew each time: to the endpoint of its primary. */
+static void bind_side(struct redlock__io *io, uint32_t i)
+{
+    struct link *link = &io->links[i];
+    const struct link *primary = &io->links[redlock__engine_primary(io->engine, i)];
+
+    if (link->endpoint == primary->endpoint)
+        return;
+    redlock__lookup_free(link->lookup);
+    link->lookup = NULL;
+    link->endpoint = primary->endpoint;
+    link->addresses = primary->addresses;
+    link->first = primary->first;
+}
+
 static void start_connect(struct redlock__io *io, uint32_t i)
 {
     struct link *link = &io->links[i];
 
+    if (i >= io->n)
+        bind_side(io, i);
     link->tried = 0;
     if (link->endpoint->numeric) {
         try_addresses(io, i);
@@ -306,6 +275,8 @@ static void do_tasks(struct redlock__io *io, uint32_t i, int64_t now_ns)
     struct redlock__node *node = redlock__engine_node(io->engine, i);
     enum redlock__node_task task;
 
+    if (node == NULL)
+        return;
     while ((task = redlock__node_take_task(node, now_ns)) != REDLOCK__TASK_NONE) {
         if (task == REDLOCK__TASK_CONNECT)
             start_connect(io, i);
@@ -363,23 +334,14 @@ static void send_output(struct redlock__io *io, uint32_t i, int64_t now_ns)
     }
 }
 
-static uint32_t interest(const struct link *link)
-{
-    if (link->state == LINK_CONNECTING)
-        return POLLOUT;
-    if (link->state == LINK_OPEN || link->state == LINK_SECURING)
-        return (uint32_t)(POLLIN | (link->blocked ? POLLOUT : 0));
-    return 0;
-}
-
 /* Tells the external loop what changed. */
 static void register_links(struct redlock__io *io)
 {
-    for (uint32_t i = 0; i < io->n; i++) {
+    for (uint32_t i = 0; i < REDLOCK__MAX_LINKS; i++) {
         struct link *link = &io->links[i];
         if (link->fd >= 0)
-            link->registered =
-                redlock__loop_change(io->loop_fd, link->fd, link->registered, interest(link));
+            link->registered = redlock__loop_change(io->loop_fd, link->fd, link->registered,
+                                                    redlock__link_interest(link));
     }
 }
 
@@ -389,7 +351,7 @@ void redlock__io_flush(struct redlock__io *io)
     for (int pass = 0; io->news && pass < PASSES; pass++) {
         int64_t now_ns = redlock__clock_ns();
         io->news = false;
-        for (uint32_t i = 0; i < io->n; i++) {
+        for (uint32_t i = 0; i < redlock__engine_links(io->engine); i++) {
             do_tasks(io, i, now_ns);
             send_output(io, i, now_ns);
         }
@@ -398,48 +360,7 @@ void redlock__io_flush(struct redlock__io *io)
         register_links(io);
 }
 
-/* ---- watching ----------------------------------------------------------- */
-
-/* Being set up, or with output that waits. */
-static bool is_unsettled(const struct redlock__io *io, uint32_t i)
-{
-    const struct link *link = &io->links[i];
-
-    if (link->state == LINK_OPEN)
-        return link->blocked || redlock__node_phase(redlock__engine_node(io->engine, i)) !=
-                                    REDLOCK__NODE_PHASE_READY;
-    return link->state == LINK_CONNECTING || link->state == LINK_SECURING;
-}
-
-void redlock__io_watch(struct redlock__io *io, enum redlock__party party, enum redlock__scope scope,
-                       int64_t until_ns)
-{
-    struct watch *watch = &io->watches[party];
-    int64_t longest_ns = redlock__ms_to_ns(LONGEST_POLL_MS);
-
-    watch->scope = scope;
-    watch->until_ns = until_ns;
-    watch->timeout_ns = -1;
-    if (until_ns != REDLOCK__NEVER)
-        watch->timeout_ns =
-            redlock__max(0, redlock__min(longest_ns, redlock__add(until_ns, -redlock__clock_ns())));
-    watch->fds[0] = (struct pollfd){.fd = watch->signal.fds[0], .events = POLLIN};
-    for (uint32_t i = 0; i < io->n; i++) {
-        const struct link *link = &io->links[i];
-        uint32_t events = interest(link);
-        int fd = events == 0 ? -1 : link->fd;
-        if (scope == REDLOCK__WATCH_UNSETTLED && !is_unsettled(io, i))
-            events = REDLOCK__POLL_CLOSED;
-        watch->fds[1 + i] = (struct pollfd){.fd = fd, .events = (short)events};
-        watch->generation[i] = link->generation;
-    }
-    watch->in_poll = true;
-}
-
-void redlock__io_poll(struct redlock__io *io, enum redlock__party party)
-{
-    redlock__poll(io->watches[party].fds, 1 + io->n, io->watches[party].timeout_ns);
-}
+/* ---- reading ------------------------------------------------------------ */
 
 void redlock__io_read(struct redlock__io *io, enum redlock__party party)
 {
@@ -451,7 +372,7 @@ void redlock__io_read(struct redlock__io *io, enum redlock__party party)
         redlock__signal_lower(&watch->signal);
     if (watch->scope == REDLOCK__WATCH_ALL)
         io->looked_ns = now_ns;
-    for (uint32_t i = 0; i < io->n; i++) {
+    for (uint32_t i = 0; i < watch->count; i++) {
         struct link *link = &io->links[i];
         int ready = watch->fds[1 + i].revents;
         if (ready == 0 || watch->generation[i] != link->generation ||
@@ -465,42 +386,6 @@ void redlock__io_read(struct redlock__io *io, enum redlock__party party)
             receive(io, i);
     }
     redlock__engine_handle_deadline(io->engine, redlock__clock_ns());
-}
-
-void redlock__io_look(struct redlock__io *io)
-{
-    redlock__io_watch(io, REDLOCK__LOOK, REDLOCK__WATCH_ALL, 0);
-    redlock__io_poll(io, REDLOCK__LOOK);
-    redlock__io_read(io, REDLOCK__LOOK);
-}
-
-int64_t redlock__io_looked_ns(const struct redlock__io *io)
-{
-    return io->looked_ns;
-}
-
-bool redlock__io_stale(const struct redlock__io *io, enum redlock__party party, int64_t until_ns)
-{
-    const struct watch *watch = &io->watches[party];
-
-    if (!watch->in_poll)
-        return false;
-    if (watch->until_ns > until_ns)
-        return true;
-    for (uint32_t i = 0; i < io->n; i++) {
-        uint32_t wanted = interest(&io->links[i]);
-        bool known = watch->generation[i] == io->links[i].generation;
-        if (wanted == 0 || (watch->scope == REDLOCK__WATCH_UNSETTLED && !is_unsettled(io, i)))
-            continue;
-        if (!known || (wanted & ~(uint32_t)watch->fds[1 + i].events) != 0)
-            return true;
-    }
-    return false;
-}
-
-void redlock__io_wake(struct redlock__io *io, enum redlock__party party)
-{
-    redlock__signal_raise(&io->watches[party].signal);
 }
 
 int redlock__io_loop_fd(const struct redlock__io *io)
@@ -541,7 +426,7 @@ int redlock__io_new(const struct redlock__settings *settings, struct redlock__en
     made->user_timeout_ms = settings->max_ttl_ms != 0 ? settings->max_ttl_ms : USER_TIMEOUT_MS;
     made->looked_ns = redlock__clock_ns();
     made->loop_fd = -1;
-    for (uint32_t i = 0; i < made->n; i++)
+    for (uint32_t i = 0; i < REDLOCK__MAX_LINKS; i++)
         made->links[i].fd = -1;
     for (int i = 0; i < REDLOCK__PARTIES; i++)
         made->watches[i].signal = (struct redlock__signal){.fds = {-1, -1}};
@@ -564,10 +449,12 @@ int redlock__io_new(const struct redlock__settings *settings, struct redlock__en
 /* Gives every link up, so that its node says how it is to be closed. */
 static void shut_links(struct redlock__io *io)
 {
-    for (uint32_t i = 0; i < io->n; i++) {
+    for (uint32_t i = 0; i < redlock__engine_links(io->engine); i++) {
         struct redlock__node *node = redlock__engine_node(io->engine, i);
         int64_t now_ns = redlock__clock_ns();
         enum redlock__node_task task;
+        if (node == NULL)
+            continue;
         redlock__engine_node_failed(io->engine, i, "the client is closed", now_ns);
         task = redlock__node_take_task(node, now_ns);
         if (task == REDLOCK__TASK_CLOSE || task == REDLOCK__TASK_ABORT)
@@ -581,7 +468,7 @@ void redlock__io_free(struct redlock__io *io, bool here)
         return;
     if (here)
         shut_links(io);
-    for (uint32_t i = 0; i < io->n; i++) {
+    for (uint32_t i = 0; i < REDLOCK__MAX_LINKS; i++) {
         struct link *link = &io->links[i];
         if (link->fd >= 0)
             (void)close(link->fd);

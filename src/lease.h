@@ -122,6 +122,8 @@ struct redlock__lease {
     int64_t retry_ns;      /* no attempt before this */
     int64_t delay_ms;      /* grows with each attempt */
     int last_reason;       /* of the last attempt; PENDING: none yet */
+    uint64_t turn;         /* waits for a connection of its own, since (replicas.c); 0: no */
+    uint32_t slowed_round; /* + 1: since this round it polls less (wake.c) */
 
     /* held */
     uint32_t counted;

@@ -62,6 +62,12 @@ static bool script_is_better(const struct redlock__engine *engine,
            (!grant->extended && grant->lease != NULL && grant->lease->automatic);
 }
 
+/* One primary is to tell whether somebody waits (wake.h), which only the script can. */
+static bool asks(const struct redlock__grant *grant, enum redlock__command command, uint32_t node)
+{
+    return command == REDLOCK__CMD_RELEASE && grant->asked_at == node + 1;
+}
+
 static enum way choose(const struct redlock__engine *engine, const struct redlock__grant *grant,
                        enum redlock__command command, uint32_t node, int64_t ttl_ms)
 {
@@ -69,7 +75,7 @@ static enum way choose(const struct redlock__engine *engine, const struct redloc
     enum way way = native_way(facts->native & ~facts->refused, command);
 
     if ((facts->refused & REDLOCK__CAN_EVAL) == 0 &&
-        script_is_better(engine, grant, command, ttl_ms))
+        (asks(grant, command, node) || script_is_better(engine, grant, command, ttl_ms)))
         return BY_SCRIPT;
     return way;
 }
@@ -78,7 +84,7 @@ static enum way choose(const struct redlock__engine *engine, const struct redloc
 
 static struct redlock__bytes encode(const struct redlock__engine *engine,
                                     const struct redlock__grant *grant, enum way way,
-                                    enum redlock__command command, int64_t ttl_ms)
+                                    enum redlock__command command, uint32_t node, int64_t ttl_ms)
 {
     const struct redlock__name *name = grant->name;
 
@@ -94,6 +100,8 @@ static struct redlock__bytes encode(const struct redlock__engine *engine,
     case WAYS:
         break;
     }
+    if (asks(grant, command, node)) /* by script, see choose() */
+        return redlock__encode_release_asking(name->key, name->len, grant->token);
     return command == REDLOCK__CMD_EXTEND
                ? redlock__encode_extend(name->key, name->len, grant->token, ttl_ms)
                : redlock__encode_release(name->key, name->len, grant->token);
@@ -159,8 +167,14 @@ uint32_t redlock__native_send(struct redlock__engine *engine, struct redlock__gr
 
         if ((nodes >> i & 1) == 0)
             continue;
+        if (asks(grant, command, i)) {
+            struct redlock__bytes asking = encode(engine, grant, ways[i], command, i, ttl_ms);
+            sent |= (uint32_t)put(engine, grant, &tag, &asking, i, now_ns) << i;
+            redlock__bytes_free(&asking);
+            continue;
+        }
         if (bytes[ways[i]].data == NULL)
-            bytes[ways[i]] = encode(engine, grant, ways[i], command, ttl_ms);
+            bytes[ways[i]] = encode(engine, grant, ways[i], command, i, ttl_ms);
         if (put(engine, grant, &tag, &bytes[ways[i]], i, now_ns))
             sent |= UINT32_C(1) << i;
     }
@@ -187,7 +201,7 @@ static bool ask_again(struct redlock__engine *engine, uint32_t node, enum way wa
     struct redlock__grant *grant = event->tag.owner;
     struct redlock__tag tag =
         tag_for(engine, grant, way, command, event->tag.round, event->tag.ttl_ms);
-    struct redlock__bytes bytes = encode(engine, grant, way, command, event->tag.ttl_ms);
+    struct redlock__bytes bytes = encode(engine, grant, way, command, node, event->tag.ttl_ms);
     bool sent = put(engine, grant, &tag, &bytes, node, now_ns);
 
     redlock__bytes_free(&bytes);

@@ -1,22 +1,16 @@
 /*
  * One connection as a machine without I/O.
  *
- * Queue. Every request sent and not yet answered has an entry in one ring, in the order
- * written, and a reply belongs to the oldest entry. Greeting commands are entries too,
- * in front, never shown to the caller. When the link fails all its requests become
- * `dropped`: they stay where they are, at the head, until pulled; entries of the next
- * link queue up behind them. So nothing needs memory at the moment of failure.
+ * Queue. Every request without an answer has an entry in one ring, in the order written, and a
+ * reply belongs to the oldest entry. Greeting commands are entries too, in front, never shown to
+ * the caller. When the link fails all its requests become `dropped`: they stay at the head until
+ * pulled, and entries of the next link queue up behind them. So nothing needs memory at that
+ * moment.
  *
- * Deadlines. What is late is decided when the owner asks for it, after it has handed over all
- * that had been received: an answer that waited in the socket while the process stood still was
- * in time (ring.h has the rest).
+ * Written. Each entry knows at which byte of the connection's output it begins; the driver says how
+ * many it took. A reply to a request of which no byte was taken was unasked, and fails the link.
  *
- * Written. Each entry knows at which byte of the connection's output it begins; the
- * driver says how many bytes it took. A request of which no byte was taken is not known
- * to the primary: a reply to it was unasked, and fails the link.
- *
- * Pauses. After a link that served for a while the first new connect is due at once. Each
- * failure after that, also of links that died young, doubles the pause.
+ * Pauses. Each failure but the first after a link that served for a while doubles them.
  *
  * Replies. All answers to our commands are of five types; any other first byte fails the link
  * before hiredis' reader sees it. Arrays are short and flat: hiredis' own maker of them would take
@@ -235,7 +229,7 @@ static bool send_greeting(struct redlock__node *node, int64_t now_ns)
         return false;
     if (!greet(node, REDLOCK__CMD_SETNAME, redlock__encode_setname(name), now_ns))
         return false;
-    for (size_t i = 0; i < sizeof(introduction) / sizeof(introduction[0]); i++)
+    for (size_t i = 0; !c->plain && i < sizeof(introduction) / sizeof(introduction[0]); i++)
         if (!greet(node, introduction[i], redlock__encode_fact(introduction[i]), now_ns))
             return false;
     return true;
@@ -487,6 +481,13 @@ void redlock__node_hurry(struct redlock__node *node, int64_t now_ns)
     int64_t since_ns = redlock__add(node->connecting_since_ns, REDLOCK__HURRY_MS * REDLOCK__MS);
     if (node->phase == REDLOCK__NODE_PHASE_DOWN && now_ns > since_ns)
         node->retry_ns = redlock__min(node->retry_ns, now_ns);
+}
+
+void redlock__node_rest(struct redlock__node *node, int64_t now_ns)
+{
+    if (node->phase != REDLOCK__NODE_PHASE_DOWN)
+        fail(node, now_ns, "not needed any more");
+    node->retry_ns = REDLOCK__NEVER;
 }
 
 static int64_t connect_deadline(const struct redlock__node *node)

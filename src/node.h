@@ -45,6 +45,7 @@ struct redlock__node_config {
     int64_t connect_timeout_ns;
     int64_t silence_limit_ns;
     uint64_t seed; /* for the jitter of the back-off */
+    bool plain;    /* the greeting asks nothing about the primary */
 };
 
 enum redlock__node_phase {
@@ -118,6 +119,9 @@ bool redlock__node_pull(struct redlock__node *node, int64_t now_ns,
 /* Somebody wants the node: a DOWN node whose last connect began more than
  * REDLOCK__HURRY_MS ago becomes due now. */
 void redlock__node_hurry(struct redlock__node *node, int64_t now_ns);
+
+/* Nobody wants it any more: closes the connection in order, and connects no more. */
+void redlock__node_rest(struct redlock__node *node, int64_t now_ns);
 
 /* Earliest of: retry time, connect deadline, request deadline, silence. */
 int64_t redlock__node_next_deadline(const struct redlock__node *node);

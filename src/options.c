@@ -83,6 +83,7 @@ void redlock_options_init(redlock_options *options)
     options->restart_guard_ms = REDLOCK_GUARD_AUTO;
     options->connect_timeout_ms = 1000;
     options->silence_limit_ms = 2000;
+    options->replica_timeout_ms = 100;
 }
 
 static bool in_range(const char *name, int64_t value, int64_t least, int64_t most, char *text,
@@ -106,8 +107,15 @@ static int check_numbers(const redlock_options *o, char *text, size_t size)
         !in_range("node_timeout_ms", o->node_timeout_ms, 0, REDLOCK__MAX_TIMEOUT_MS, text, size) ||
         !in_range("connect_timeout_ms", o->connect_timeout_ms, 1, REDLOCK__MAX_TIMEOUT_MS, text,
                   size) ||
+        !in_range("replicas", o->replicas, 0, REDLOCK__MAX_REPLICAS, text, size) ||
+        !in_range("replica_timeout_ms", o->replica_timeout_ms, 1, REDLOCK__MAX_TIMEOUT_MS, text,
+                  size) ||
         !in_range("silence_limit_ms", o->silence_limit_ms, 1, REDLOCK__MAX_TIMEOUT_MS, text, size))
         return REDLOCK_ERR_ARGUMENT;
+    if (o->replicas != 0 && n != 1) {
+        say(text, size, "replicas go with a single node; there are %u", (unsigned)n);
+        return REDLOCK_ERR_ARGUMENT;
+    }
     if (o->quorum != 0 && !in_range("quorum", o->quorum, redlock__majority(n), n, text, size))
         return REDLOCK_ERR_QUORUM;
     return 0;
@@ -212,6 +220,8 @@ static int fill_settings(struct redlock__settings *settings, const redlock_optio
     settings->node_timeout_ms = o->node_timeout_ms;
     settings->connect_timeout_ms = o->connect_timeout_ms;
     settings->silence_limit_ms = o->silence_limit_ms;
+    settings->replicas = o->replicas;
+    settings->replica_timeout_ms = o->replica_timeout_ms;
     settings->log = o->log;
     settings->log_context = o->log_context;
     settings->external_loop = o->external_loop != 0;
@@ -342,6 +352,8 @@ int redlock__lock_options_check(const struct redlock__settings *settings,
         o->retry_cap_ms > REDLOCK_MAX_WAIT_MS || o->min_validity_ms < 0 || o->max_hold_ms < 0 ||
         o->max_hold_ms > REDLOCK_MAX_WAIT_MS || (o->results == NULL && o->result_count != 0))
         return REDLOCK_ERR_ARGUMENT;
+    if (o->fence && settings->replicas != 0) /* a promoted one may lack the last numbers */
+        return REDLOCK_ERR_UNSUPPORTED;
     return redlock__ttl_check(settings, o->ttl_ms, o->min_validity_ms);
 }
 

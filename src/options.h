@@ -20,6 +20,7 @@
 enum {
     REDLOCK__MAX_NAME_LEN = 64,       /* of client_name */
     REDLOCK__MAX_TIMEOUT_MS = 600000, /* of node, connect and silence: ten minutes */
+    REDLOCK__MAX_REPLICAS = 64,       /* that a lock can be made to wait for */
     REDLOCK__TOKEN_VALUE_LEN = 32     /* hexadecimal digits of a stored value */
 };
 
@@ -29,6 +30,8 @@ struct redlock__settings {
     int64_t max_ttl_ms;            /* 0: as marked, or 60000 */
     int64_t restart_guard_ms;      /* below 0: by max_ttl */
     int64_t node_timeout_ms, connect_timeout_ms, silence_limit_ms;
+    uint32_t replicas;
+    int64_t replica_timeout_ms;
     char *prefix; /* may be "" */
     size_t prefix_len;
     char *client_name;

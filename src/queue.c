@@ -51,6 +51,16 @@ void redlock__name_unref(struct redlock__names *names, struct redlock__name *nam
     free(name);
 }
 
+void redlock__names_free(struct redlock__names *names)
+{
+    for (size_t i = 0; i < REDLOCK__NAME_BUCKETS; i++)
+        while (names->buckets[i] != NULL) {
+            struct redlock__name *name = names->buckets[i];
+            names->buckets[i] = name->next;
+            free(name);
+        }
+}
+
 static void insert(struct redlock__lease *lease, bool first)
 {
     struct redlock__name *name = lease->name;
@@ -110,12 +120,25 @@ void redlock__queue_yield(struct redlock__lease *lease, int64_t now_ns)
     name->owner = NULL;
     if (name->head == NULL) {
         name->handovers = 0;
+        if (now_ns < name->crowded_ns) /* whoever comes next finds others before it */
+            name->not_before_ns =
+                redlock__add(now_ns, redlock__ms_to_ns(lease->config.retry_base_ms));
         return;
     }
     if (++name->handovers < REDLOCK__HANDOVERS)
         return;
     name->handovers = 0;
     name->not_before_ns = redlock__add(now_ns, redlock__ms_to_ns(name->head->config.retry_base_ms));
+}
+
+bool redlock__queue_follows(const struct redlock__name *name, const struct redlock__lease *lease,
+                            int64_t now_ns)
+{
+    if (name->owner != NULL && name->owner != lease)
+        return true;
+    return name->head != NULL && name->head != lease && name->head->retry_ns <= now_ns &&
+           (name->owner == NULL ? name->not_before_ns <= now_ns
+                                : name->handovers + 1 < REDLOCK__HANDOVERS);
 }
 
 void redlock__queue_rejoin(struct redlock__lease *lease, bool first)

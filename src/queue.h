@@ -28,9 +28,11 @@ struct redlock__name {
     uint32_t refs;
     struct redlock__lease *owner;
     struct redlock__lease *head, *tail;
-    uint32_t handovers;    /* since another process could get its turn */
-    int64_t not_before_ns; /* the head asks no earlier */
-    int64_t heard;         /* the largest fencing number seen of it; 0: none */
+    uint32_t handovers;         /* since another process could get its turn */
+    int64_t not_before_ns;      /* the head asks no earlier */
+    struct redlock__wake *wake; /* NULL: none (wake.h) */
+    int64_t crowded_ns;         /* until then clients elsewhere are taken to wait in order */
+    int64_t heard;              /* the largest fencing number seen of it; 0: none */
     size_t len;
     char key[]; /* len bytes */
 };
@@ -42,6 +44,8 @@ struct redlock__names {
 /* The name, with one more reference; NULL: out of memory. */
 struct redlock__name *redlock__name_ref(struct redlock__names *names, const void *key, size_t len);
 void redlock__name_unref(struct redlock__names *names, struct redlock__name *name);
+/* All of them, whoever still refers to them. */
+void redlock__names_free(struct redlock__names *names);
 
 void redlock__queue_join(struct redlock__lease *lease);  /* at the tail, unless queued */
 void redlock__queue_leave(struct redlock__lease *lease); /* NULL-safe: only if queued */
@@ -50,6 +54,10 @@ void redlock__queue_leave(struct redlock__lease *lease); /* NULL-safe: only if q
 void redlock__queue_take(struct redlock__lease *lease);
 /* The owner lets go; the next head may ask, unless enough hand-overs went by. */
 void redlock__queue_yield(struct redlock__lease *lease, int64_t now_ns);
+
+/* This lease lets go, or has: somebody of this client follows at once. */
+bool redlock__queue_follows(const struct redlock__name *name, const struct redlock__lease *lease,
+                            int64_t now_ns);
 
 /* An attempt failed and the lease waits on: a busy one stays first, any other
  * reason sends it to the tail. */

@@ -92,6 +92,11 @@ static struct redlock__bytes encode(const struct redlock__grant *grant,
     case REDLOCK__CMD_EXTEND_NATIVE:
     case REDLOCK__CMD_RELEASE_NATIVE:
     case REDLOCK__CMD_OWNER:
+    case REDLOCK__CMD_WAITING:
+    case REDLOCK__CMD_BLOCK:
+    case REDLOCK__CMD_PUSH:
+    case REDLOCK__CMD_PUSHED:
+    case REDLOCK__CMD_REPLICAS:
     case REDLOCK__CMD_INFO_SERVER:
     case REDLOCK__CMD_INFO_REPLICATION:
     case REDLOCK__CMD_SETTINGS:
@@ -144,8 +149,17 @@ static uint32_t send_grant(struct redlock__engine *engine, struct redlock__grant
 {
     struct redlock__tag tag = {.owner = grant, .command = command, .round = round_no};
     struct redlock__bytes bytes = {0};
-    uint32_t sent = 0;
+    uint32_t sent = 0, asked;
 
+    if (engine->replicas.wanted != 0 &&
+        (command == REDLOCK__CMD_SET || command == REDLOCK__CMD_EXTEND))
+        return nodes == 0
+                   ? 0
+                   : redlock__replicas_send(engine, grant, command, round_no, ttl_ms, now_ns);
+    if (nodes != 0 && command == REDLOCK__CMD_RELEASE) {
+        asked = redlock__wake_asks(engine, grant, now_ns);
+        grant->asked_at = asked < engine->n ? asked + 1 : grant->asked_at;
+    }
     if (command == REDLOCK__CMD_EXTEND || command == REDLOCK__CMD_RELEASE)
         return redlock__native_send(engine, grant, command, round_no, nodes, ttl_ms, now_ns);
     if (nodes != 0)
@@ -191,7 +205,7 @@ static void count(struct redlock__engine *engine, struct redlock__lease *lease)
         return;
     lease->counted_state = is;
     if (was == REDLOCK__LEASE_ACQUIRING && is == REDLOCK__LEASE_HELD)
-        engine->stats.acquired++, engine->began = true;
+        engine->stats.acquired++, engine->began = lease->grant->held = true;
     else if (was == REDLOCK__LEASE_ACQUIRING)
         count_attempt(engine, lease);
     else if (was == REDLOCK__LEASE_RENEWING && lease->round.verdict == REDLOCK__ROUND_WON &&
@@ -218,6 +232,8 @@ static const char *unsent_text(const struct redlock__engine *engine, uint32_t i,
                                                 : engine->standings[i].text;
     if (command == REDLOCK__CMD_SETTLE)
         return "not asked: its key can't be ours";
+    if (engine->replicas.wanted != 0 && command != REDLOCK__CMD_RELEASE)
+        return "not asked: no connection to wait for replicas on";
     if (command == REDLOCK__CMD_RELEASE)
         return "not asked: nothing was written there";
     return command == REDLOCK__CMD_EXTEND ? "not asked: too few of those that count could be"
@@ -446,7 +462,8 @@ static bool serve_round(struct redlock__engine *engine, struct redlock__lease *l
     uint32_t counted = release ? UINT32_MAX : lease->counted;
 
     if ((!release && !extend) ||
-        !redlock__engine_gate_open(engine, counted, lease->gate_ns, now_ns))
+        !redlock__engine_gate_open(engine, counted, lease->gate_ns, now_ns) ||
+        (extend && !release && !redlock__replicas_gate(engine, lease, now_ns)))
         return false;
     if (release)
         begin_release(engine, lease, now_ns);
@@ -489,7 +506,8 @@ static bool may_attempt(struct redlock__engine *engine, struct redlock__lease *l
         redlock__engine_touch(engine, due_ns);
         return false;
     }
-    return redlock__engine_gate_open(engine, engine->counting, lease->gate_ns, now_ns);
+    return redlock__engine_gate_open(engine, engine->counting, lease->gate_ns, now_ns) &&
+           redlock__replicas_gate(engine, lease, now_ns);
 }
 
 static void queue_up(struct redlock__engine *engine, struct redlock__lease *lease, int64_t now_ns)
@@ -539,6 +557,7 @@ void redlock__serve_lease(struct redlock__engine *engine, struct redlock__lease 
             break;
         begin_attempt(engine, lease, now_ns);
     }
+    redlock__wake_settle(engine, lease->name, now_ns);
     post_events(engine, lease);
     if (lease->deadline_ns != 0)
         redlock__watch_hold(engine, now_ns);

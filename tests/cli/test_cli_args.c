@@ -110,29 +110,6 @@ START_TEST(test_mistakes_are_named)
 }
 END_TEST
 
-static const char *const later[][3] = {
-    {"--replicas", "1", "--replicas is not in this version"},
-    {"--replica-timeout", "1s", "--replica-timeout is not in this version"},
-};
-
-START_TEST(test_options_of_later_versions_are_known)
-{
-    const char *const *one = later[_i];
-
-    name_nobody();
-    expect(USAGE, one[2], WORDS("acquire", "k", one[0], one[1]));
-    expect(USAGE, one[2], WORDS("run", one[0], one[1] ? one[1] : "k", "k", "true"));
-}
-END_TEST
-
-START_TEST(test_values_of_later_options_are_checked)
-{
-    name_nobody();
-    expect(USAGE, "the unit is missing", WORDS("acquire", "k", "--replica-timeout", "60"));
-    expect(USAGE, "whole number", WORDS("acquire", "k", "--replicas", "many"));
-}
-END_TEST
-
 START_TEST(test_commands_of_later_versions_are_known)
 {
     static const char *const names[] = {"doctor", "bench"};
@@ -403,8 +380,6 @@ static Suite *args_suite(void)
 
     tcase_set_timeout(words, 60);
     tcase_add_loop_test(words, test_mistakes_are_named, 0, COUNT(usage_cases));
-    tcase_add_loop_test(words, test_options_of_later_versions_are_known, 0, COUNT(later));
-    tcase_add_test(words, test_values_of_later_options_are_checked);
     tcase_add_test(words, test_commands_of_later_versions_are_known);
     tcase_add_test(words, test_no_primaries_named_gives_the_line_to_type);
     tcase_add_test(words, test_options_stand_before_or_after_the_key);

@@ -18,13 +18,15 @@ root=${1:-${REDLOCK_SOURCE_DIR:-$(cd "$(dirname "$0")/../.." && pwd)}}
 
 # Our own headers: module, then what it may include besides its own header and redlock.h.
 # The order is the order of dependence: nothing names what stands below it, except that
-# engine.c and init.c name engine_state, the private half of engine.h, and lease.c names hold.
+# engine.c, init.c and what drives side links name engine_state, the private half of engine.h, and
+# lease.c names hold.
 layers='
 error
 validity
 marker
 fence         validity
 command       fence marker
+answer        command fence
 round         validity
 grant         validity
 lease         validity command fence round grant hold
@@ -36,10 +38,13 @@ facts         command clock fence marker
 ring          validity command
 node          validity command facts ring
 member        validity clock facts marker
+side          validity node engine_state
+wake          validity queue side engine_state
+replicas      validity command side engine_state
 fleet         validity member
 init          validity engine_state
-engine        validity command round grant lease queue inspection init node engine_state
-engine_state  validity engine init member queue
+engine        validity command round grant lease queue inspection init node side engine_state
+engine_state  validity engine init member queue replicas side wake
 calls         validity engine_state
 serve         validity engine_state
 native        validity engine_state
@@ -51,7 +56,9 @@ tls_none      tls
 options       validity endpoint tls_options
 system
 resolver      validity endpoint system
-io            validity command node engine options resolver system tls
+io            validity command node engine options system io_state
+io_state      io resolver tls
+io_watch      validity io_state
 client_state  engine io options
 drive         validity client_state
 cancel        client_state
@@ -64,6 +71,7 @@ pure='assert ctype errno inttypes limits stdalign stdarg stdbool stddef stdint s
 # What single modules may see on top; the border may see everything.
 extra='
 command   hiredis/hiredis.h hiredis/read.h
+answer    hiredis/hiredis.h
 node      hiredis/hiredis.h hiredis/read.h
 tls       openssl/err.h openssl/ssl.h openssl/x509v3.h
 facts     hiredis/hiredis.h
@@ -71,7 +79,7 @@ client_state pthread.h stdatomic.h
 '
 
 # The border to the operating system.
-border='io resolver system'
+border='io io_state io_watch resolver system'
 # Calls into the operating system: there only.
 system_calls='accept4? bind clock_(gettime|getres|nanosleep) close connect epoll_[a-z0-9_]+ eventfd fork
     fcntl getaddrinfo getentropy getpid getrandom gettimeofday ioctl kevent kqueue listen madvise mmap munmap

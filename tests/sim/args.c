@@ -66,6 +66,12 @@ bool sim_text_is(const struct sim_args *args, size_t i, const char *text)
            memcmp(args->data[i], text, args->len[i]) == 0;
 }
 
+bool sim_starts_with(const struct sim_args *args, size_t i, const char *text)
+{
+    return i < args->count && args->len[i] >= strlen(text) &&
+           memcmp(args->data[i], text, strlen(text)) == 0;
+}
+
 static bool is_about_itself(const struct sim_args *args)
 {
     return sim_text_is(args, 1, REDLOCK__MARKER_KEY) || sim_text_is(args, 1, REDLOCK__BASE_KEY) ||
@@ -78,10 +84,13 @@ enum sim_command sim_classify(const struct sim_args *args)
         const char *name;
         enum sim_command command;
     } names[] = {
-        {"AUTH", SIM_AUTH}, {"SELECT", SIM_SELECT},     {"PING", SIM_PING},
-        {"SET", SIM_SET},   {"GET", SIM_GET},           {"PTTL", SIM_PTTL},
-        {"DEL", SIM_DEL},   {"FLUSHALL", SIM_FLUSHALL}, {"TIME", SIM_TIME},
+        {"AUTH", SIM_AUTH},   {"SELECT", SIM_SELECT},     {"PING", SIM_PING},
+        {"SET", SIM_SET},     {"GET", SIM_GET},           {"PTTL", SIM_PTTL},
+        {"DEL", SIM_DEL},     {"FLUSHALL", SIM_FLUSHALL}, {"TIME", SIM_TIME},
+        {"BLPOP", SIM_BLPOP}, {"LPUSH", SIM_LPUSH},       {"PEXPIRE", SIM_PEXPIRE},
     };
+    if (sim_word(args, 0, "SET") && sim_starts_with(args, 1, "redlock:waiting:"))
+        return SIM_WAITING;
     if (sim_word(args, 0, "SET") && sim_word(args, 3, "IFEQ"))
         return SIM_EXTEND;
     if (sim_word(args, 0, "DELIFEQ") || sim_word(args, 0, "DELEX"))
@@ -112,7 +121,7 @@ enum sim_command sim_classify(const struct sim_args *args)
     if (sim_word(args, 0, "EVAL") && sim_text_is(args, 2, "1") && args->count >= 5) {
         if (sim_text_is(args, 1, redlock__extend_script) && args->count == 6)
             return SIM_EXTEND;
-        if (sim_text_is(args, 1, redlock__release_script) && args->count == 5)
+        if (sim_text_is(args, 1, redlock__release_script) && (args->count == 5 || args->count == 6))
             return SIM_RELEASE;
     }
     return SIM_UNKNOWN;

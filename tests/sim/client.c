@@ -107,7 +107,8 @@ static bool pull_event(struct sim *sim, uint32_t client)
 static bool do_task(struct sim *sim, uint32_t client, uint32_t i)
 {
     struct redlock__node *node = redlock__engine_node(sim->clients[client].engine, i);
-    enum redlock__node_task task = redlock__node_take_task(node, clock_of(sim, client));
+    enum redlock__node_task task =
+        node == NULL ? REDLOCK__TASK_NONE : redlock__node_take_task(node, clock_of(sim, client));
     struct sim_conn *conn = sim_conn_of(sim, client, i);
     if (task == REDLOCK__TASK_NONE)
         return false;
@@ -125,10 +126,10 @@ static bool send_output(struct sim *sim, uint32_t client, uint32_t i)
     struct redlock__node *node = redlock__engine_node(sim->clients[client].engine, i);
     struct sim_conn *conn = sim_conn_of(sim, client, i);
     size_t len = 0;
-    const char *data = redlock__node_output(node, &len);
+    const char *data = node == NULL ? "" : redlock__node_output(node, &len);
     if (len == 0 || conn == NULL || !conn->told || conn->end_at_client)
         return false;
-    if (sim->links[client][i].slice)
+    if (sim->links[client][conn->node].slice)
         len = (size_t)sim_between(&sim->clients[client].random, 1, (int64_t)len);
     sim_net_send(sim, conn, data, len);
     redlock__node_sent(node, len, clock_of(sim, client));
@@ -178,7 +179,7 @@ static void end_client(struct sim *sim, uint32_t client, bool in_order)
     redlock__engine_free(c->engine);
     c->engine = NULL;
     c->closing = false;
-    for (uint32_t i = 0; i < sim->config.n; i++) {
+    for (uint32_t i = 0; i < REDLOCK__MAX_LINKS; i++) {
         struct sim_conn *conn = sim_conn_of(sim, client, i);
         if (conn != NULL)
             sim_net_close(sim, conn, !in_order);
@@ -212,7 +213,7 @@ void sim_drive(struct sim *sim, uint32_t client)
     c->driving = true;
     for (uint32_t turns = 0; more; turns++) {
         more = false;
-        for (uint32_t i = 0; i < sim->config.n; i++)
+        for (uint32_t i = 0; i < redlock__engine_links(c->engine); i++)
             more = do_task(sim, client, i) || send_output(sim, client, i) || more;
         more = pull_event(sim, client) || more;
         if (turns == MAX_TURNS) {
@@ -236,9 +237,9 @@ static void hear_connected(struct sim *sim, struct sim_conn *conn)
         return;
     if (conn->connected) {
         conn->told = true;
-        redlock__engine_connected(c->engine, conn->node, clock_of(sim, conn->client));
+        redlock__engine_connected(c->engine, conn->link, clock_of(sim, conn->client));
     } else if (conn->end_at_client) {
-        redlock__engine_node_failed(c->engine, conn->node, "connection refused",
+        redlock__engine_node_failed(c->engine, conn->link, "connection refused",
                                     clock_of(sim, conn->client));
     }
 }
@@ -254,12 +255,12 @@ static void hear_bytes(struct sim *sim, struct sim_conn *conn)
         size_t part = len - at;
         if (sim->links[conn->client][conn->node].slice)
             part = (size_t)sim_between(&c->random, 1, (int64_t)part);
-        redlock__engine_receive(c->engine, conn->node, conn->at_client.data + at, part, now_ns);
+        redlock__engine_receive(c->engine, conn->link, conn->at_client.data + at, part, now_ns);
         at += part;
     }
     conn->at_client.len = 0;
     if (conn->end_at_client && conn->told)
-        redlock__engine_node_failed(c->engine, conn->node, "connection closed", now_ns);
+        redlock__engine_node_failed(c->engine, conn->link, "connection closed", now_ns);
 }
 
 void sim_client_connected(struct sim *sim, struct sim_conn *conn)
@@ -304,7 +305,7 @@ void sim_thaw_client(struct sim *sim, uint32_t client)
     sim_locks_thawed(sim, client);
     if (sim_chance(&c->random, 50))
         redlock__engine_handle_deadline(c->engine, clock_of(sim, client));
-    for (uint32_t i = 0; i < sim->config.n; i++) {
+    for (uint32_t i = 0; i < REDLOCK__MAX_LINKS; i++) {
         struct sim_conn *conn = sim_conn_of(sim, client, i);
         if (conn == NULL)
             continue;

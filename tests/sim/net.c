@@ -124,7 +124,7 @@ void sim_net_reap(struct sim *sim)
     while (*at != NULL) {
         struct sim_conn *conn = *at;
         if (!conn->client_open && conn->server_open && conn->up.first == NULL &&
-            (conn->at_server.len == 0 || !conn->connected))
+            (conn->at_server.len == 0 || !conn->connected || conn->blocked != 0))
             conn->server_open = false;
         if (conn->client_open || conn->server_open) {
             at = &conn->next;
@@ -136,14 +136,15 @@ void sim_net_reap(struct sim *sim)
         free(conn->entering.data);
         free(conn->at_server.data);
         free(conn->at_client.data);
+        free(conn->blocked_on.data);
         free(conn);
     }
 }
 
-struct sim_conn *sim_conn_of(struct sim *sim, uint32_t client, uint32_t node)
+struct sim_conn *sim_conn_of(struct sim *sim, uint32_t client, uint32_t link)
 {
     for (struct sim_conn *conn = sim->conns; conn != NULL; conn = conn->next)
-        if (conn->client == client && conn->node == node && conn->client_open)
+        if (conn->client == client && conn->link == link && conn->client_open)
             return conn;
     return NULL;
 }
@@ -156,8 +157,9 @@ static struct sim_conn *conn_by_id(struct sim *sim, uint64_t id)
     return conn;
 }
 
-void sim_net_connect(struct sim *sim, uint32_t client, uint32_t node)
+void sim_net_connect(struct sim *sim, uint32_t client, uint32_t link_no)
 {
+    uint32_t node = redlock__engine_primary(sim->clients[client].engine, link_no);
     struct sim_conn *conn = calloc(1, sizeof(*conn));
     if (conn == NULL)
         abort();
@@ -165,6 +167,7 @@ void sim_net_connect(struct sim *sim, uint32_t client, uint32_t node)
     conn->id = ++sim->next_id;
     conn->client = client;
     conn->node = node;
+    conn->link = link_no;
     conn->client_open = true;
     conn->up.held = link->hold_up;
     conn->down.held = link->hold_down;
@@ -363,10 +366,59 @@ void sim_net_send(struct sim *sim, struct sim_conn *conn, const char *data, size
     }
 }
 
+/* ---- blocked connections ------------------------------------------------ */
+
+static void unblock(struct sim *sim, struct sim_conn *conn, const struct sim_reply *reply)
+{
+    conn->blocked = 0;
+    put_reply(sim, conn, reply, SIM_BLPOP);
+    sim_net_serve(sim, conn);
+}
+
+static void block_ends(struct sim *sim, void *context)
+{
+    struct sim_reply nothing = {.len = 5, .data = "*-1\r\n"};
+    for (struct sim_conn *conn = sim->conns; conn != NULL; conn = conn->next)
+        if (conn->server_open && conn->blocked == (uint64_t)(uintptr_t)context) {
+            unblock(sim, conn, &nothing);
+            break;
+        }
+    sim_net_reap(sim);
+}
+
+static void block(struct sim *sim, struct sim_conn *conn, const struct sim_args *args,
+                  int64_t for_ms)
+{
+    conn->blocked = ++sim->next_id;
+    conn->blocked_on.len = 0;
+    sim_buffer_add(&conn->blocked_on, args->data[1], args->len[1]);
+    sim_at(sim, for_ms * SIM_MS, block_ends, (void *)(uintptr_t)conn->blocked);
+}
+
+/* Who has been blocked longest gets the first element. */
+static void serve_blocked(struct sim *sim, uint32_t node)
+{
+    struct sim_server *server = &sim->servers[node];
+    struct sim_reply reply = {0};
+    for (;;) {
+        struct sim_conn *first = NULL;
+        for (struct sim_conn *conn = sim->conns; conn != NULL; conn = conn->next)
+            if (conn->node == node && conn->server_open && conn->blocked != 0 &&
+                (first == NULL || conn->blocked < first->blocked) &&
+                sim_server_find(server, conn->peer.database, conn->blocked_on.data,
+                                conn->blocked_on.len, sim->now_ns) != NULL)
+                first = conn;
+        if (first == NULL || !sim_server_pop(server, first->peer.database, first->blocked_on.data,
+                                             first->blocked_on.len, sim->now_ns, &reply))
+            return;
+        unblock(sim, first, &reply);
+    }
+}
+
 void sim_net_serve(struct sim *sim, struct sim_conn *conn)
 {
     struct sim_server *server = &sim->servers[conn->node];
-    while (conn->server_open && !server->frozen && conn->at_server.len > 0) {
+    while (conn->server_open && !server->frozen && conn->blocked == 0 && conn->at_server.len > 0) {
         struct sim_args args;
         struct sim_reply reply = {0};
         size_t used = sim_parse(conn->at_server.data, conn->at_server.len, &args);
@@ -385,8 +437,13 @@ void sim_net_serve(struct sim *sim, struct sim_conn *conn)
                      command == SIM_EXTEND ? "EXTEND" : "RELEASE", (int)reply.len - 2, reply.data);
         if (server->foul != NULL)
             sim_violate(sim, SIM_CHECK_WIRE, "client %u: %s", conn->client, server->foul);
+        if (reply.blocks)
+            block(sim, conn, &args, reply.block_ms);
         sim_buffer_drop(&conn->at_server, used);
-        put_reply(sim, conn, &reply, command);
+        if (!reply.blocks)
+            put_reply(sim, conn, &reply, command);
+        if (command == SIM_LPUSH)
+            serve_blocked(sim, conn->node);
     }
 }
 

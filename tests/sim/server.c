@@ -294,6 +294,16 @@ static void execute_native(struct sim_server *server, struct sim_peer *peer,
 
 /* ---- the same by script -------------------------------------------------- */
 
+/* What the release script adds where it is asked whether somebody waits. */
+static int64_t release_result(struct sim_server *server, struct sim_peer *peer,
+                              const struct sim_args *args, int64_t gone, int64_t now_ns)
+{
+    if (args->count < 6 || server->error[SIM_WAITING] != NULL ||
+        sim_server_find(server, peer->database, args->data[5], args->len[5], now_ns) == NULL)
+        return gone;
+    return gone < 0 ? -2 : 3 - gone;
+}
+
 static void execute_script(struct sim_server *server, struct sim_peer *peer,
                            enum sim_command command, const struct sim_args *args, int64_t now_ns,
                            struct sim_reply *reply)
@@ -302,8 +312,9 @@ static void execute_script(struct sim_server *server, struct sim_peer *peer,
         sim_server_find(server, peer->database, args->data[3], args->len[3], now_ns);
     if (command == SIM_EXTEND)
         server->last_extend = e == NULL ? 0 : sim_text_is(args, 4, e->value) ? 1 : -1;
+    bool release = command == SIM_RELEASE;
     if (e == NULL) {
-        sim_say_integer(reply, 0);
+        sim_say_integer(reply, release ? release_result(server, peer, args, 0, now_ns) : 0);
         return;
     }
     if (e->other_type) {
@@ -312,16 +323,16 @@ static void execute_script(struct sim_server *server, struct sim_peer *peer,
         return;
     }
     if (!sim_text_is(args, 4, e->value)) {
-        sim_say_integer(reply, -1);
+        sim_say_integer(reply, release ? release_result(server, peer, args, -1, now_ns) : -1);
         return;
     }
-    if (command == SIM_RELEASE)
+    if (release)
         drop_entry(server, (size_t)(e - server->entries));
     else if (server->cutting)
         e->when_ms = sim_server_wall_ms(server, now_ns) + sim_number(args, 5);
     else
         extend_entry(e, sim_server_wall_ms(server, now_ns) + sim_number(args, 5));
-    sim_say_integer(reply, 1);
+    sim_say_integer(reply, release ? release_result(server, peer, args, 1, now_ns) : 1);
 }
 
 static void execute_read(struct sim_server *server, struct sim_peer *peer, enum sim_command command,
@@ -343,6 +354,56 @@ static void execute_read(struct sim_server *server, struct sim_peer *peer, enum 
     } else {
         reply->len = (size_t)snprintf(reply->data, sizeof(reply->data), "$%zu\r\n%.400s\r\n",
                                       strlen(e->value), e->value);
+    }
+}
+
+/* ---- waking ------------------------------------------------------------- */
+
+bool sim_server_pop(struct sim_server *server, uint32_t database, const char *key, size_t key_len,
+                    int64_t now_ns, struct sim_reply *reply)
+{
+    struct sim_entry *e = sim_server_find(server, database, key, key_len, now_ns);
+
+    if (e == NULL || e->elements == 0)
+        return false;
+    if (--e->elements == 0)
+        drop_entry(server, (size_t)(e - server->entries));
+    reply->len = (size_t)snprintf(reply->data, sizeof(reply->data),
+                                  "*2\r\n$%zu\r\n%.*s\r\n$1\r\n1\r\n", key_len, (int)key_len, key);
+    return true;
+}
+
+/* Only keys of the library's own: anything else is foul. */
+static void execute_wake(struct sim_server *server, struct sim_peer *peer, enum sim_command command,
+                         const struct sim_args *args, int64_t now_ns, struct sim_reply *reply)
+{
+    struct sim_entry *e =
+        sim_server_find(server, peer->database, args->data[1], args->len[1], now_ns);
+    bool own = sim_starts_with(args, 1, "redlock:w");
+
+    if (!own)
+        server->foul = "a command that could touch another owner's key";
+    if (command == SIM_BLPOP &&
+        !sim_server_pop(server, peer->database, args->data[1], args->len[1], now_ns, reply)) {
+        reply->blocks = true;
+        reply->block_ms = sim_number(args, 2) * 1000;
+    } else if (command == SIM_LPUSH) {
+        if (e == NULL)
+            e = sim_server_add(server, peer->database, args->data[1], args->len[1], "", 0, now_ns);
+        e->other_type = true;
+        sim_say_integer(reply, ++e->elements);
+    } else if (command == SIM_PEXPIRE) {
+        if (e != NULL)
+            e->when_ms = sim_server_wall_ms(server, now_ns) + sim_number(args, 2);
+        sim_say_integer(reply, e != NULL);
+    } else if (command == SIM_DEL) {
+        sim_server_remove(server, args->data[1], args->len[1]);
+        sim_say_integer(reply, e != NULL);
+    } else if (command == SIM_WAITING) {
+        sim_server_remove(server, args->data[1], args->len[1]);
+        e = sim_server_add(server, peer->database, args->data[1], args->len[1], "1", 1, now_ns);
+        e->when_ms = sim_server_wall_ms(server, now_ns) + sim_number(args, 4);
+        say(reply, "+OK");
     }
 }
 
@@ -451,6 +512,12 @@ void sim_server_execute(struct sim_server *server, struct sim_peer *peer,
         sim_execute_settle(server, peer, args, now_ns, reply);
         break;
     case SIM_DEL:
+    case SIM_WAITING:
+    case SIM_BLPOP:
+    case SIM_LPUSH:
+    case SIM_PEXPIRE:
+        execute_wake(server, peer, command, args, now_ns, reply);
+        break;
     case SIM_FLUSHALL:
     case SIM_UNKNOWN:
     case SIM_COMMANDS:

@@ -41,6 +41,10 @@ enum sim_command {
     SIM_SEEN,
     SIM_MARK,
     SIM_RECOVER,
+    SIM_WAITING, /* SET of redlock:waiting:... */
+    SIM_BLPOP,
+    SIM_LPUSH,
+    SIM_PEXPIRE,
     SIM_UNKNOWN,
     SIM_COMMANDS,
     SIM_ANY = SIM_COMMANDS
@@ -57,6 +61,7 @@ size_t sim_parse(const char *data, size_t len, struct sim_args *args);
 enum sim_command sim_classify(const struct sim_args *args);
 /* Whether argument i is this, in any case or exactly; its number. */
 bool sim_word(const struct sim_args *args, size_t i, const char *text);
+bool sim_starts_with(const struct sim_args *args, size_t i, const char *text);
 bool sim_text_is(const struct sim_args *args, size_t i, const char *text);
 int64_t sim_number(const struct sim_args *args, size_t i);
 /* Which of REDLOCK__CAN_* it needs; of extends and releases, which argument is the key. */
@@ -69,10 +74,11 @@ struct sim_entry {
     uint32_t database;
     int64_t when_ms; /* on the wall clock; INT64_MAX: no ttl */
     int64_t written_ns;
-    bool other_type; /* a list: GET says WRONGTYPE */
-    bool planted;    /* by the test, not by a client */
-    bool late;       /* by a connection its client had given up */
-    bool refused;    /* a removal of it got an error reply */
+    bool other_type;   /* a list: GET says WRONGTYPE */
+    uint32_t elements; /* of it */
+    bool planted;      /* by the test, not by a client */
+    bool late;         /* by a connection its client had given up */
+    bool refused;      /* a removal of it got an error reply */
 };
 
 enum sim_settle {
@@ -118,6 +124,8 @@ struct sim_peer {
 
 struct sim_reply {
     size_t len;
+    bool blocks; /* no reply yet: BLPOP of an empty list, for so long */
+    int64_t block_ms;
     char data[512];
 };
 
@@ -137,6 +145,10 @@ void sim_server_rate(struct sim_server *server, int64_t ppm, int64_t now_ns);
 
 void sim_server_execute(struct sim_server *server, struct sim_peer *peer,
                         const struct sim_args *args, int64_t now_ns, struct sim_reply *reply);
+
+/* One element for a BLPOP that waits; false: there is none. */
+bool sim_server_pop(struct sim_server *server, uint32_t database, const char *key, size_t key_len,
+                    int64_t now_ns, struct sim_reply *reply);
 
 /* NULL: no such key at that instant. */
 struct sim_entry *sim_server_find(struct sim_server *server, uint32_t database, const char *key,

@@ -102,7 +102,9 @@ struct sim_buffer {
 struct sim_conn {
     struct sim_conn *next;
     uint64_t id;
-    uint32_t client, node;
+    uint32_t client, link, node;  /* links beyond the primaries' are side links */
+    uint64_t blocked;             /* in BLPOP: when it came there, among others; 0: not */
+    struct sim_buffer blocked_on; /* the key */
     bool connected;
     bool client_open, server_open;
     bool told;     /* the client's engine knows that it is connected */
@@ -346,8 +348,8 @@ void sim_check_orphans(struct sim *sim);
 
 /* ---- between net.c and client.c ----------------------------------------- */
 
-struct sim_conn *sim_conn_of(struct sim *sim, uint32_t client, uint32_t node); /* the open one */
-void sim_net_connect(struct sim *sim, uint32_t client, uint32_t node);
+struct sim_conn *sim_conn_of(struct sim *sim, uint32_t client, uint32_t link); /* the open one */
+void sim_net_connect(struct sim *sim, uint32_t client, uint32_t link);
 void sim_net_send(struct sim *sim, struct sim_conn *conn, const char *data, size_t len);
 void sim_net_close(struct sim *sim, struct sim_conn *conn, bool abort);
 void sim_net_event(struct sim *sim, const struct sim_event *event);

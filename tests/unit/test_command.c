@@ -83,6 +83,32 @@ START_TEST(native_commands_compare_first)
 }
 END_TEST
 
+START_TEST(release_asks_whether_somebody_waits)
+{
+    char expected[1024];
+    int len = snprintf(expected, sizeof(expected),
+                       "*6\r\n$4\r\nEVAL\r\n$%zu\r\n%s\r\n$1\r\n1\r\n$1\r\nk\r\n$1\r\nt\r\n"
+                       "$17\r\nredlock:waiting:k\r\n",
+                       strlen(redlock__release_script), redlock__release_script);
+    assert_wire(redlock__encode_release_asking("k", 1, "t"), expected, (size_t)len);
+}
+END_TEST
+
+START_TEST(waiting_and_waking)
+{
+    ASSERT_WIRE(redlock__encode_waiting("k\0", 2, 5000),
+                "*5\r\n$3\r\nSET\r\n$18\r\nredlock:waiting:k\0\r\n$1\r\n1\r\n$2\r\nPX\r\n"
+                "$4\r\n5000\r\n");
+    ASSERT_WIRE(redlock__encode_block("k", 1, 3),
+                "*3\r\n$5\r\nBLPOP\r\n$14\r\nredlock:wake:k\r\n$1\r\n3\r\n");
+    ASSERT_WIRE(redlock__encode_push("k", 1, 0, 9), "*2\r\n$3\r\nDEL\r\n$14\r\nredlock:wake:k\r\n");
+    ASSERT_WIRE(redlock__encode_push("k", 1, 1, 9),
+                "*3\r\n$5\r\nLPUSH\r\n$14\r\nredlock:wake:k\r\n$1\r\n1\r\n");
+    ASSERT_WIRE(redlock__encode_push("k", 1, 2, 9),
+                "*3\r\n$7\r\nPEXPIRE\r\n$14\r\nredlock:wake:k\r\n$1\r\n9\r\n");
+}
+END_TEST
+
 START_TEST(no_script_can_create_a_key)
 {
     ck_assert_ptr_null(strstr(redlock__extend_script, "SET"));
@@ -269,9 +295,22 @@ static const struct {
     {REDLOCK__CMD_EXTEND, ":2\r\n", REDLOCK_VOTE_ERROR, 0, "unexpected reply integer 2"},
     {REDLOCK__CMD_EXTEND, "$-1\r\n", REDLOCK_VOTE_ERROR, 0, "unexpected reply type nil"},
     {REDLOCK__CMD_EXTEND, "+OK\r\n", REDLOCK_VOTE_ERROR, 0, "unexpected reply status OK"},
-    {REDLOCK__CMD_RELEASE, ":1\r\n", REDLOCK_VOTE_OURS, 0, ""},
+    {REDLOCK__CMD_RELEASE, ":1\r\n", REDLOCK_VOTE_OURS, 1, ""},
     {REDLOCK__CMD_RELEASE, ":0\r\n", REDLOCK_VOTE_FREE, 0, ""},
-    {REDLOCK__CMD_RELEASE, ":-1\r\n", REDLOCK_VOTE_FOREIGN, 0, ""},
+    {REDLOCK__CMD_RELEASE, ":-1\r\n", REDLOCK_VOTE_FOREIGN, -1, ""},
+    {REDLOCK__CMD_RELEASE, ":2\r\n", REDLOCK_VOTE_OURS, 2, ""},
+    {REDLOCK__CMD_RELEASE, ":3\r\n", REDLOCK_VOTE_FREE, 3, ""},
+    {REDLOCK__CMD_RELEASE, ":-2\r\n", REDLOCK_VOTE_FOREIGN, -2, ""},
+    {REDLOCK__CMD_RELEASE, ":4\r\n", REDLOCK_VOTE_ERROR, 0, "unexpected reply integer 4"},
+    {REDLOCK__CMD_WAITING, "+OK\r\n", REDLOCK_VOTE_OURS, 0, ""},
+    {REDLOCK__CMD_WAITING, "$-1\r\n", REDLOCK_VOTE_ERROR, 0, "unexpected reply type nil"},
+    {REDLOCK__CMD_BLOCK, "*2\r\n$1\r\nw\r\n$1\r\n1\r\n", REDLOCK_VOTE_OURS, 0, ""},
+    {REDLOCK__CMD_BLOCK, "*-1\r\n", REDLOCK_VOTE_FREE, 0, ""},
+    {REDLOCK__CMD_BLOCK, "-NOPERM no\r\n", REDLOCK_VOTE_ERROR, 0, "NOPERM no"},
+    {REDLOCK__CMD_PUSH, ":1\r\n", REDLOCK_VOTE_OURS, 0, ""},
+    {REDLOCK__CMD_PUSH, "+OK\r\n", REDLOCK_VOTE_ERROR, 0, "unexpected reply status OK"},
+    {REDLOCK__CMD_PUSHED, ":0\r\n", REDLOCK_VOTE_OURS, 0, ""},
+    {REDLOCK__CMD_PUSHED, ":1\r\n", REDLOCK_VOTE_OURS, 1, ""},
     {REDLOCK__CMD_RELEASE, "*-1\r\n", REDLOCK_VOTE_ERROR, 0, "unexpected reply type nil"},
     {REDLOCK__CMD_GRANT, ":1\r\n", REDLOCK_VOTE_OURS, 1, ""},
     {REDLOCK__CMD_GRANT, ":4503599627370496\r\n", REDLOCK_VOTE_OURS, INT64_C(1) << 52, ""},
@@ -515,6 +554,8 @@ static Suite *command_suite(void)
     tcase_add_test(requests, the_longest_key_is_sent_whole);
     tcase_add_test(requests, scripts_go_out_as_text_with_one_key);
     tcase_add_test(requests, native_commands_compare_first);
+    tcase_add_test(requests, release_asks_whether_somebody_waits);
+    tcase_add_test(requests, waiting_and_waking);
     tcase_add_test(requests, no_script_can_create_a_key);
     tcase_add_test(requests, greeting_commands);
     tcase_add_test(requests, scripts_are_literally_these);

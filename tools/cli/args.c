@@ -3,8 +3,7 @@
  *
  * Options may stand anywhere up to the command of `run`, which begins after `--`, or with the first
  * word after KEY that is no option. A table says for each option what its value is, where it is
- * stored, and which commands know it; options of later versions are in it too, so that their values
- * are checked and the answer is "not in this version" instead of "unknown". Nothing here prints an
+ * stored, and which commands know it. Nothing here prints an
  * endpoint or a word that might be one, for there may be a password in it.
  */
 #include "args.h"
@@ -40,7 +39,6 @@ enum value_kind {
 struct option {
     const char *name;
     char letter;
-    char later; /* not in this version */
     enum value_kind kind;
     unsigned commands;
     size_t offset; /* in struct cli_args */
@@ -52,41 +50,39 @@ struct option {
 #define WITH_TTL (RUN_OR_ACQUIRE | COMMAND_EXTEND)
 
 static const struct option options[] = {
-    {"node", 0, 0, VALUE_NODE, COMMAND_ALL, 0, 0, 0},
-    {"nodes-file", 0, 0, VALUE_TEXT, COMMAND_ALL, AT(nodes_file), 0, 0},
-    {"password-file", 0, 0, VALUE_TEXT, COMMAND_ALL, AT(password_file), 0, 0},
-    {"prefix", 0, 0, VALUE_TEXT, COMMAND_ALL, AT(prefix), 0, 0},
-    {"quorum", 0, 0, VALUE_NUMBER, COMMAND_ALL, AT(quorum), 1, REDLOCK_MAX_NODES},
-    {"node-timeout", 0, 0, VALUE_DURATION, COMMAND_ALL, AT(node_timeout_ms), 1,
+    {"node", 0, VALUE_NODE, COMMAND_ALL, 0, 0, 0},
+    {"nodes-file", 0, VALUE_TEXT, COMMAND_ALL, AT(nodes_file), 0, 0},
+    {"password-file", 0, VALUE_TEXT, COMMAND_ALL, AT(password_file), 0, 0},
+    {"prefix", 0, VALUE_TEXT, COMMAND_ALL, AT(prefix), 0, 0},
+    {"quorum", 0, VALUE_NUMBER, COMMAND_ALL, AT(quorum), 1, REDLOCK_MAX_NODES},
+    {"node-timeout", 0, VALUE_DURATION, COMMAND_ALL, AT(node_timeout_ms), 1, REDLOCK_MAX_WAIT_MS},
+    {"connect-timeout", 0, VALUE_DURATION, COMMAND_ALL, AT(connect_timeout_ms), 1,
      REDLOCK_MAX_WAIT_MS},
-    {"connect-timeout", 0, 0, VALUE_DURATION, COMMAND_ALL, AT(connect_timeout_ms), 1,
-     REDLOCK_MAX_WAIT_MS},
-    {"drift-ppm", 0, 0, VALUE_NUMBER, COMMAND_ALL, AT(drift_ppm), 0, REDLOCK_MAX_DRIFT_PPM},
-    {"max-ttl", 0, 0, VALUE_DURATION, COMMAND_ALL, AT(max_ttl_ms), 1, REDLOCK_MAX_TTL_MS},
-    {"restart-guard", 0, 0, VALUE_DURATION, NOT_INIT, AT(restart_guard_ms), 0, REDLOCK_MAX_WAIT_MS},
-    {"sample", 0, 0, VALUE_DURATION, COMMAND_SHOW, AT(sample_ms), 1, REDLOCK_MAX_WAIT_MS},
-    {"no-leases-out", 0, 0, VALUE_NONE, COMMAND_INIT, AT(no_leases_out), 0, 0},
-    {"replace", 0, 0, VALUE_NUMBER, COMMAND_INIT, AT(replace), 1, REDLOCK_MAX_NODES},
-    {"ttl", 0, 0, VALUE_DURATION, WITH_TTL, AT(ttl_ms), 1, REDLOCK_MAX_TTL_MS},
-    {"wait", 'w', 0, VALUE_WAIT, RUN_OR_ACQUIRE, AT(wait_ms), 0, REDLOCK_MAX_WAIT_MS},
-    {"nonblock", 'n', 0, VALUE_NO_WAIT, RUN_OR_ACQUIRE, 0, 0, 0},
-    {"conflict-exit-code", 'E', 0, VALUE_NUMBER, RUN_OR_ACQUIRE, AT(busy_status), 0, 255},
-    {"grace", 0, 0, VALUE_DURATION, COMMAND_RUN, AT(grace_ms), 0, REDLOCK_MAX_TTL_MS},
-    {"max-hold", 0, 0, VALUE_DURATION, COMMAND_RUN, AT(max_hold_ms), 1, REDLOCK_MAX_WAIT_MS},
-    {"json", 0, 0, VALUE_NONE, COMMAND_ALL, AT(json), 0, 0},
-    {"quiet", 'q', 0, VALUE_NONE, COMMAND_ALL, AT(quiet), 0, 0},
-    {"verbose", 'v', 0, VALUE_NONE, COMMAND_ALL, AT(verbose), 0, 0},
-    {"help", 'h', 0, VALUE_NONE, COMMAND_ALL, AT(help), 0, 0},
-    {"version", 'V', 0, VALUE_NONE, COMMAND_ALL, AT(version), 0, 0},
-    {"fence", 0, 0, VALUE_NONE, RUN_OR_ACQUIRE, AT(fence), 0, 0},
-    {"fence-base", 0, 0, VALUE_NONE, COMMAND_INIT, AT(fence_base), 0, 0},
-    {"replicas", 0, 1, VALUE_NUMBER, COMMAND_ALL, AT(unused_value), 0, INT_MAX},
-    {"replica-timeout", 0, 1, VALUE_DURATION, COMMAND_ALL, AT(unused_value), 0,
-     REDLOCK_MAX_WAIT_MS},
-    {"cacert", 0, 0, VALUE_TEXT, COMMAND_ALL, AT(ca_file), 0, 0},
-    {"cert", 0, 0, VALUE_TEXT, COMMAND_ALL, AT(cert_file), 0, 0},
-    {"key-file", 0, 0, VALUE_TEXT, COMMAND_ALL, AT(key_file), 0, 0},
-    {"sni", 0, 0, VALUE_TEXT, COMMAND_ALL, AT(server_name), 0, 0},
+    {"drift-ppm", 0, VALUE_NUMBER, COMMAND_ALL, AT(drift_ppm), 0, REDLOCK_MAX_DRIFT_PPM},
+    {"max-ttl", 0, VALUE_DURATION, COMMAND_ALL, AT(max_ttl_ms), 1, REDLOCK_MAX_TTL_MS},
+    {"restart-guard", 0, VALUE_DURATION, NOT_INIT, AT(restart_guard_ms), 0, REDLOCK_MAX_WAIT_MS},
+    {"sample", 0, VALUE_DURATION, COMMAND_SHOW, AT(sample_ms), 1, REDLOCK_MAX_WAIT_MS},
+    {"no-leases-out", 0, VALUE_NONE, COMMAND_INIT, AT(no_leases_out), 0, 0},
+    {"replace", 0, VALUE_NUMBER, COMMAND_INIT, AT(replace), 1, REDLOCK_MAX_NODES},
+    {"ttl", 0, VALUE_DURATION, WITH_TTL, AT(ttl_ms), 1, REDLOCK_MAX_TTL_MS},
+    {"wait", 'w', VALUE_WAIT, RUN_OR_ACQUIRE, AT(wait_ms), 0, REDLOCK_MAX_WAIT_MS},
+    {"nonblock", 'n', VALUE_NO_WAIT, RUN_OR_ACQUIRE, 0, 0, 0},
+    {"conflict-exit-code", 'E', VALUE_NUMBER, RUN_OR_ACQUIRE, AT(busy_status), 0, 255},
+    {"grace", 0, VALUE_DURATION, COMMAND_RUN, AT(grace_ms), 0, REDLOCK_MAX_TTL_MS},
+    {"max-hold", 0, VALUE_DURATION, COMMAND_RUN, AT(max_hold_ms), 1, REDLOCK_MAX_WAIT_MS},
+    {"json", 0, VALUE_NONE, COMMAND_ALL, AT(json), 0, 0},
+    {"quiet", 'q', VALUE_NONE, COMMAND_ALL, AT(quiet), 0, 0},
+    {"verbose", 'v', VALUE_NONE, COMMAND_ALL, AT(verbose), 0, 0},
+    {"help", 'h', VALUE_NONE, COMMAND_ALL, AT(help), 0, 0},
+    {"version", 'V', VALUE_NONE, COMMAND_ALL, AT(version), 0, 0},
+    {"fence", 0, VALUE_NONE, RUN_OR_ACQUIRE, AT(fence), 0, 0},
+    {"fence-base", 0, VALUE_NONE, COMMAND_INIT, AT(fence_base), 0, 0},
+    {"replicas", 0, VALUE_NUMBER, NOT_INIT, AT(replicas), 0, 64},
+    {"replica-timeout", 0, VALUE_DURATION, NOT_INIT, AT(replica_timeout_ms), 1, 600000},
+    {"cacert", 0, VALUE_TEXT, COMMAND_ALL, AT(ca_file), 0, 0},
+    {"cert", 0, VALUE_TEXT, COMMAND_ALL, AT(cert_file), 0, 0},
+    {"key-file", 0, VALUE_TEXT, COMMAND_ALL, AT(key_file), 0, 0},
+    {"sni", 0, VALUE_TEXT, COMMAND_ALL, AT(server_name), 0, 0},
 };
 #define OPTION_COUNT (sizeof options / sizeof options[0])
 
@@ -231,10 +227,6 @@ static int take_option(struct parser *parser, const struct option *option, char 
         value = parser->argv[parser->at++];
     }
     rc = store(parser, option, value);
-    if (rc == CLI_CONTINUE && option->later) {
-        fprintf(stderr, "redlock: --%s is not in this version\n", option->name);
-        return CLI_USAGE;
-    }
     parser->used |= UINT64_C(1) << (option - options);
     return rc;
 }
@@ -402,6 +394,9 @@ static int check_times(const struct parser *parser)
         return usage(
             parser, "the ttl, %s, is below the least, %s: the allowance for clocks would use it up",
             duration_text(args->ttl_ms, ttl), duration_text(least_ttl_ms(args), limit));
+    if (args->fence && args->replicas > 0)
+        return usage(parser, "--fence and --replicas don't go together: a replica that is promoted "
+                             "may lack the last numbers");
     if (args->grace_ms > args->ttl_ms / 2)
         return usage(parser, "--grace must be at most half of the ttl, %s",
                      duration_text(args->ttl_ms / 2, limit));
@@ -543,6 +538,7 @@ int args_parse(int argc, char **argv, struct cli_args *args)
     *args = (struct cli_args){.ttl_ms = 10000,
                               .restart_guard_ms = REDLOCK_GUARD_AUTO,
                               .connect_timeout_ms = 1000,
+                              .replica_timeout_ms = 100,
                               .wait_ms = UNSET,
                               .grace_ms = UNSET,
                               .drift_ppm = 10000,

@@ -29,13 +29,13 @@ struct cli_args {
     struct nodes replacement; /* init --replace N URI: the one URI, or none */
     const char *nodes_file, *password_file, *prefix;
     const char *ca_file, *cert_file, *key_file, *server_name; /* of TLS */
-    int64_t unused_value; /* options of later versions, which are refused */
 
     int64_t ttl_ms, wait_ms, node_timeout_ms, connect_timeout_ms;
     int64_t max_ttl_ms, quorum; /* 0: as the primaries are marked */
     int64_t restart_guard_ms;   /* REDLOCK_GUARD_AUTO without an option */
     int64_t grace_ms, max_hold_ms;
     int64_t drift_ppm;
+    int64_t replicas, replica_timeout_ms;
     int64_t sample_ms;              /* show */
     int64_t fence;                  /* run, acquire: with a fencing token */
     int64_t no_leases_out, replace; /* init; replace counts from 1, 0: none */

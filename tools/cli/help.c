@@ -118,6 +118,10 @@ static const char guard_page[] =
     "      --restart-guard DUR how long a primary that may have forgotten a lease does not count:\n"
     "                          max-ttl, drift and 1s. 0: never, and it can vote twice\n";
 
+static const char replicas_page[] =
+    "      --replicas N        with a single primary: N of its replicas must have it, too\n"
+    "      --replica-timeout DUR   and say so within: 100ms\n";
+
 static const char common_page[] =
     "      --node URI          a primary, once for each: "
     "redis://[user[:password]@]host[:port][/db],\n"
@@ -171,6 +175,6 @@ void help_print(FILE *stream, enum cli_command command)
     if (page == general_page)
         return;
     if (command != COMMAND_INIT)
-        fputs(guard_page, stream);
+        fputs(guard_page, stream), fputs(replicas_page, stream);
     fputs(common_page, stream);
 }

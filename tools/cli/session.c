@@ -57,6 +57,8 @@ static int make_client(struct session *session, char *reason, size_t size)
     options.restart_guard_ms = args->restart_guard_ms;
     options.node_timeout_ms = args->node_timeout_ms;
     options.connect_timeout_ms = args->connect_timeout_ms;
+    options.replicas = (uint32_t)args->replicas;
+    options.replica_timeout_ms = args->replica_timeout_ms;
     options.prefix = args->prefix;
     options.client_name = "redlock-cli";
     options.ca_file = args->ca_file;

@@ -1,0 +1,74 @@
+/*
+ * What io.c and io_watch.c share: links, and who watches them. Nobody else includes this.
+ */
+#ifndef REDLOCK__IO_STATE_H
+#define REDLOCK__IO_STATE_H
+
+#include <poll.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "io.h"
+#include "resolver.h"
+#include "tls.h"
+
+enum {
+    REDLOCK__IO_BUFFER = 64 * 1024
+};
+
+enum link_state {
+    LINK_CLOSED,
+    LINK_RESOLVING,
+    LINK_CONNECTING,
+    LINK_SECURING,
+    LINK_OPEN,
+    LINK_BROKEN
+};
+
+struct link {
+    enum link_state state;
+    int fd;              /* -1: none */
+    uint32_t generation; /* changes with fd and with state */
+    bool blocked;        /* the kernel took no more */
+    uint32_t registered; /* with epoll; 0: not */
+    const struct redlock__endpoint *endpoint;
+    struct redlock__tls_stream *tls; /* NULL: none, or not yet */
+    struct redlock__lookup *lookup;  /* NULL: none running */
+    uint32_t first, tried;           /* addresses: where to begin, how many were tried */
+    struct redlock__addresses addresses;
+};
+
+struct watch {
+    bool in_poll;
+    enum redlock__scope scope;
+    int64_t until_ns, timeout_ns;
+    struct redlock__signal signal;
+    uint32_t count;                            /* of links */
+    struct pollfd fds[1 + REDLOCK__MAX_LINKS]; /* the signal, then the links */
+    uint32_t generation[REDLOCK__MAX_LINKS];
+};
+
+struct redlock__io {
+    struct redlock__engine *engine;
+    struct redlock__tls *tls; /* NULL: no endpoint wants it */
+    uint32_t n;
+    int64_t user_timeout_ms;
+    int64_t looked_ns;
+    int loop_fd;
+    bool news; /* the engine was told something: other nodes may have tasks or output */
+    struct link links[REDLOCK__MAX_LINKS];
+    struct watch watches[REDLOCK__PARTIES];
+    char buffer[REDLOCK__IO_BUFFER];
+};
+
+/* What poll is asked for. */
+static inline uint32_t redlock__link_interest(const struct link *link)
+{
+    if (link->state == LINK_CONNECTING)
+        return POLLOUT;
+    if (link->state == LINK_OPEN || link->state == LINK_SECURING)
+        return (uint32_t)(POLLIN | (link->blocked ? POLLOUT : 0));
+    return 0;
+}
+
+#endif

@@ -1,0 +1,72 @@
+/*
+ * See side.h. A node goes when its link was left, the driver has closed it, and all it had to tell
+ * was pulled; so a number never means two connections at once.
+ */
+#include "side.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine_state.h"
+#include "validity.h"
+
+bool redlock__side_new(struct redlock__engine *engine, const struct redlock__node_config *configs)
+{
+    engine->configs = calloc(engine->n, sizeof engine->configs[0]);
+    if (engine->configs == NULL)
+        return false;
+    memcpy(engine->configs, configs, engine->n * sizeof engine->configs[0]);
+    return true;
+}
+
+void redlock__side_free(struct redlock__engine *engine)
+{
+    for (uint32_t i = 0; i < REDLOCK__SIDE_LINKS; i++)
+        redlock__node_free(engine->sides[i].node);
+    free(engine->configs);
+}
+
+/* Frees a node that was left and that nothing is to be done for. */
+static void tidy(struct redlock__side *side, int64_t now_ns)
+{
+    struct redlock__node_event event;
+
+    if (side->node == NULL || !side->left)
+        return;
+    while (redlock__node_pull(side->node, now_ns, &event))
+        continue;
+    if (redlock__node_has_task(side->node, now_ns))
+        return;
+    redlock__node_free(side->node);
+    side->node = NULL;
+}
+
+void redlock__side_tidy(struct redlock__engine *engine, int64_t now_ns)
+{
+    for (uint32_t i = 0; i < REDLOCK__SIDE_LINKS; i++)
+        tidy(&engine->sides[i], now_ns);
+}
+
+struct redlock__side *redlock__side_take(struct redlock__engine *engine, uint32_t primary,
+                                         int64_t more_silence_ns)
+{
+    for (uint32_t i = 0; i < REDLOCK__SIDE_LINKS; i++) {
+        struct redlock__side *side = &engine->sides[i];
+        struct redlock__node_config config = engine->configs[primary];
+
+        if (side->node != NULL)
+            continue;
+        config.plain = true;
+        config.silence_limit_ns = redlock__add(config.silence_limit_ns, more_silence_ns);
+        config.seed += ++engine->sides_taken * UINT64_C(0xd1342543de82ef95);
+        *side = (struct redlock__side){.node = redlock__node_new(&config), .primary = primary};
+        return side->node != NULL ? side : NULL;
+    }
+    return NULL;
+}
+
+void redlock__side_leave(struct redlock__side *side, int64_t now_ns)
+{
+    side->left = true;
+    redlock__node_rest(side->node, now_ns);
+}

@@ -1,0 +1,459 @@
+/*
+ * See wake.h. One struct for each name waited for:
+ *
+ *   free -> waiting: connecting -> blocked -> (popped: the head asks) -> blocked ... -> idle ->
+ * free
+ *
+ * redlock__wake_settle() looks at the name's queue and brings its struct in line; everything that
+ * changes a queue ends there. A wait that ends while the connection is blocked closes it, so that
+ * the server gives the next element to somebody else; else it is kept for a while, and so is what
+ * is known of the name.
+ *
+ * Crowded. PEXPIRE behind the push finds no list where the element went to somebody who was
+ * blocked. So a client knows that others stand in line; for a second it leaves the name to them
+ * after a release, stands in line itself before it asks, and polls at long intervals.
+ */
+#include "wake.h"
+
+#include <string.h>
+
+#include "engine_state.h"
+#include "validity.h"
+
+enum {
+    BLOCK_S = 3,        /* then the key is renewed */
+    WAITING_MS = 5000,  /* how long that key outlives a waiter */
+    PUSHED_MS = 1000,   /* how long an element waits for somebody between two attempts */
+    IDLE_MS = 3000,     /* a connection is kept after its wait */
+    CROWDED_MS = 1000,  /* what is known of others is believed */
+    REFUSED_MS = 10000, /* a primary that refused is left alone */
+    PARTS = 3           /* of a push */
+};
+
+static bool is_free(const struct redlock__wake *wake)
+{
+    return wake->name == NULL;
+}
+
+/* ---- which primary ------------------------------------------------------ */
+
+static uint64_t mix(uint64_t z)
+{
+    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return z ^ (z >> 31);
+}
+
+void redlock__wake_greeted(struct redlock__engine *engine, uint32_t i)
+{
+    const char *id = redlock__node_facts(engine->nodes[i])->run_id;
+    uint64_t hash = UINT64_C(14695981039346656037);
+
+    if (id[0] == '\0')
+        id = redlock__node_address(engine->nodes[i]);
+    for (; *id != '\0'; id++)
+        hash = (hash ^ (unsigned char)*id) * UINT64_C(1099511628211);
+    engine->wake.hashes[i] = hash;
+}
+
+static uint32_t primary_of(const struct redlock__engine *engine, const struct redlock__name *name)
+{
+    uint32_t ready = redlock__engine_ready(engine), best = engine->n;
+    uint64_t most = 0;
+
+    for (uint32_t i = 0; i < engine->n; i++) {
+        uint64_t weight = mix(name->hash ^ engine->wake.hashes[i]);
+
+        if ((ready >> i & 1) != 0 && (best == engine->n || weight > most)) {
+            best = i;
+            most = weight;
+        }
+    }
+    return best;
+}
+
+/* Missing rights, or whatever else: not again for a while. Said once. */
+static void refused(struct redlock__engine *engine, int64_t until_ns[], uint32_t primary,
+                    const char *why, int64_t now_ns)
+{
+    bool rights = strncmp(why, "NOPERM", 6) == 0;
+
+    until_ns[primary] = redlock__add(now_ns, redlock__ms_to_ns(REFUSED_MS));
+    if (engine->wake.said)
+        return;
+    engine->wake.said = true;
+    redlock__engine_say(engine, REDLOCK_LOG_WARNING, redlock__node_address(engine->nodes[primary]),
+                        rights
+                            ? "waiters can't be woken: grant +blpop +lpush +pexpire +del +set on "
+                              "~redlock:*; until then they poll"
+                            : why);
+}
+
+/* ---- pushing ------------------------------------------------------------ */
+
+/* The list never holds more than one: a second would be a wake-up from a release long past. */
+static void push(struct redlock__engine *engine, struct redlock__name *name, uint32_t primary,
+                 int64_t now_ns)
+{
+    struct redlock__node *node = engine->nodes[primary];
+    int64_t deadline_ns = redlock__engine_node_deadline(engine, engine->fleet.max_ttl_ms, now_ns);
+
+    uint32_t in_line = name->wake != NULL && name->wake->blocked; /* so it may be ours */
+
+    if (now_ns < engine->wake.no_push_until_ns[primary])
+        return;
+    for (uint32_t part = 0; part < PARTS; part++) {
+        bool last = part + 1 == PARTS;
+        struct redlock__tag tag = {.owner = last ? name : NULL,
+                                   .command = last ? REDLOCK__CMD_PUSHED : REDLOCK__CMD_PUSH,
+                                   .round = in_line};
+        struct redlock__bytes bytes = redlock__encode_push(name->key, name->len, part, PUSHED_MS);
+        bool sent = redlock__node_request(node, &tag, &bytes, deadline_ns, now_ns);
+
+        redlock__bytes_free(&bytes);
+        if (!sent)
+            return;
+        engine->stats.requests++;
+        name->refs += last;
+    }
+}
+
+/* Others stand in line. What is known of the name outlives the present call, in a free struct. */
+static void note_crowd(struct redlock__engine *engine, struct redlock__name *name, int64_t now_ns)
+{
+    int64_t until_ns = redlock__add(now_ns, redlock__ms_to_ns(CROWDED_MS));
+
+    name->crowded_ns = until_ns;
+    if (name->wake != NULL)
+        return;
+    for (uint32_t i = 0; i < REDLOCK__WAKES; i++) {
+        struct redlock__wake *wake = &engine->wake.wakes[i];
+
+        if (!is_free(wake))
+            continue;
+        *wake = (struct redlock__wake){.name = name, .idle_until_ns = until_ns};
+        name->refs++;
+        name->wake = wake;
+        redlock__engine_touch(engine, until_ns);
+        return;
+    }
+}
+
+/* Nobody does: who stood back for them needs not. */
+static void no_crowd(struct redlock__engine *engine, struct redlock__name *name, int64_t now_ns)
+{
+    name->crowded_ns = 0;
+    if (name->head == NULL)
+        name->not_before_ns = 0;
+    else if (name->head->last_reason == REDLOCK_PENDING)
+        name->head->retry_ns = redlock__min(name->head->retry_ns, now_ns);
+    redlock__engine_work_on(engine, name->head);
+}
+
+void redlock__wake_pushed(struct redlock__engine *engine, uint32_t node,
+                          const struct redlock__node_event *event, int64_t now_ns)
+{
+    struct redlock__name *name = event->tag.owner;
+
+    if (event->result == REDLOCK__RESULT_TIMEOUT)
+        return;
+    if (event->result != REDLOCK__RESULT_DROPPED && event->answer.vote == REDLOCK_VOTE_ERROR)
+        refused(engine, engine->wake.no_push_until_ns, node, event->answer.text, now_ns);
+    if (name == NULL)
+        return;
+    if (event->result == REDLOCK__RESULT_ANSWER && event->answer.vote == REDLOCK_VOTE_OURS) {
+        if (event->answer.value != 0)
+            no_crowd(engine, name, now_ns);
+        else if (event->tag.round == 0)
+            note_crowd(engine, name, now_ns);
+        redlock__wake_settle(engine, name, now_ns);
+    }
+    redlock__name_unref(&engine->names, name);
+}
+
+/* ---- releasing ---------------------------------------------------------- */
+
+uint32_t redlock__wake_asks(const struct redlock__engine *engine,
+                            const struct redlock__grant *grant, int64_t now_ns)
+{
+    if (!grant->held || redlock__queue_follows(grant->name, grant->lease, now_ns))
+        return engine->n;
+    return primary_of(engine, grant->name);
+}
+
+void redlock__wake_released(struct redlock__engine *engine, struct redlock__grant *grant,
+                            uint32_t node, bool waits, int64_t now_ns)
+{
+    uint32_t all = (uint32_t)((UINT64_C(1) << engine->n) - 1);
+
+    if (waits)
+        grant->waits_at = node + 1;
+    else if (grant->asked_at == node + 1)
+        no_crowd(engine, grant->name, now_ns);
+    if (grant->waits_at == 0 || redlock__count(all & ~grant->owed) < engine->fleet.quorum)
+        return;
+    push(engine, grant->name, grant->waits_at - 1, now_ns);
+    grant->waits_at = 0;
+}
+
+/* ---- waiting ------------------------------------------------------------ */
+
+bool redlock__wake_trusted(const struct redlock__name *name, int64_t now_ns)
+{
+    return now_ns < name->crowded_ns && name->wake != NULL && name->wake->blocked;
+}
+
+static bool is_wanted(const struct redlock__name *name, int64_t now_ns)
+{
+    const struct redlock__lease *head = name->head;
+    bool already = name->wake != NULL && name->wake->waiting;
+
+    if (name->owner != NULL)
+        return already && name->owner->state == REDLOCK__LEASE_ACQUIRING;
+    if (head == NULL || head->state != REDLOCK__LEASE_WAITING || head->config.wait_ms == 0)
+        return false;
+    return head->last_reason == REDLOCK_BUSY ||
+           (head->last_reason == REDLOCK_PENDING && (already || now_ns < name->crowded_ns));
+}
+
+static void leave_side(struct redlock__wake *wake, int64_t now_ns)
+{
+    if (wake->side != NULL)
+        redlock__side_leave(wake->side, now_ns);
+    wake->side = NULL;
+    wake->blocked = false;
+}
+
+static void forget(struct redlock__engine *engine, struct redlock__wake *wake, int64_t now_ns)
+{
+    struct redlock__name *name = wake->name;
+
+    leave_side(wake, now_ns);
+    *wake = (struct redlock__wake){0};
+    name->wake = NULL;
+    redlock__name_unref(&engine->names, name);
+}
+
+/* A struct for the name: a free one, or that of the name whose wait is over longest. */
+static struct redlock__wake *take(struct redlock__engine *engine, struct redlock__name *name,
+                                  int64_t now_ns)
+{
+    struct redlock__wake *best = NULL;
+
+    for (uint32_t i = 0; i < REDLOCK__WAKES; i++) {
+        struct redlock__wake *wake = &engine->wake.wakes[i];
+
+        if (is_free(wake)) {
+            best = wake;
+            break;
+        }
+        if (!wake->waiting && (best == NULL || wake->idle_until_ns < best->idle_until_ns))
+            best = wake;
+    }
+    if (best == NULL)
+        return NULL;
+    if (!is_free(best))
+        forget(engine, best, now_ns);
+    *best = (struct redlock__wake){.name = name};
+    name->refs++;
+    name->wake = best;
+    return best;
+}
+
+/* A wake-up the name's waiters had no use for is somebody else's. */
+static void end_wait(struct redlock__engine *engine, struct redlock__wake *wake, int64_t now_ns)
+{
+    struct redlock__name *name = wake->name;
+    bool used = name->owner != NULL && name->owner->state != REDLOCK__LEASE_ACQUIRING;
+
+    if (wake->got && !used && wake->side != NULL)
+        push(engine, name, wake->side->primary, now_ns);
+    wake->waiting = wake->got = false;
+    if (wake->side != NULL &&
+        (wake->blocked || redlock__node_phase(wake->side->node) != REDLOCK__NODE_PHASE_READY))
+        leave_side(wake, now_ns);
+    wake->idle_until_ns = redlock__add(now_ns, redlock__ms_to_ns(IDLE_MS));
+    redlock__engine_touch(engine, wake->idle_until_ns);
+}
+
+/* The head asks at once. An attempt that began later and found it busy has used the wake-up. */
+static void use(struct redlock__engine *engine, struct redlock__wake *wake, int64_t now_ns)
+{
+    struct redlock__name *name = wake->name;
+    struct redlock__lease *head = name->head;
+
+    if (!wake->got || name->owner != NULL)
+        return;
+    if (head->last_reason == REDLOCK_BUSY && head->round.start_ns >= wake->got_ns) {
+        wake->got = false;
+        return;
+    }
+    if (redlock__queue_due(name) <= now_ns)
+        return;
+    name->not_before_ns = redlock__min(name->not_before_ns, now_ns);
+    head->retry_ns = redlock__min(head->retry_ns, now_ns);
+    redlock__engine_work_on(engine, head);
+}
+
+/* Asks the server to wake us; behind the key that says so, which must be there first. */
+static void block(struct redlock__engine *engine, struct redlock__wake *wake, int64_t now_ns)
+{
+    struct redlock__name *name = wake->name;
+    struct redlock__tag tag = {.command = REDLOCK__CMD_WAITING};
+    struct redlock__bytes waiting = redlock__encode_waiting(name->key, name->len, WAITING_MS);
+    struct redlock__bytes pop = redlock__encode_block(name->key, name->len, BLOCK_S);
+    int64_t deadline_ns = redlock__engine_node_deadline(engine, engine->fleet.max_ttl_ms, now_ns);
+
+    if (waiting.data != NULL && pop.data != NULL &&
+        redlock__node_request(wake->side->node, &tag, &waiting, deadline_ns, now_ns)) {
+        engine->stats.requests++;
+        tag.command = REDLOCK__CMD_BLOCK;
+        wake->blocked = redlock__node_request(wake->side->node, &tag, &pop, REDLOCK__NEVER, now_ns);
+        engine->stats.requests += wake->blocked;
+    }
+    redlock__bytes_free(&waiting);
+    redlock__bytes_free(&pop);
+}
+
+/* A connection to the right primary, and blocked there, unless it is our turn to ask. */
+static void stand_in_line(struct redlock__engine *engine, struct redlock__wake *wake,
+                          int64_t now_ns)
+{
+    uint32_t primary = primary_of(engine, wake->name);
+    int64_t block_ns = redlock__ms_to_ns(INT64_C(1000) * BLOCK_S);
+
+    if (wake->side != NULL && wake->side->primary != primary)
+        leave_side(wake, now_ns);
+    if (primary == engine->n || now_ns < engine->wake.no_block_until_ns[primary])
+        return;
+    if (wake->side == NULL)
+        wake->side = redlock__side_take(engine, primary, block_ns);
+    if (wake->side != NULL && !wake->blocked && !wake->got && wake->name->owner == NULL &&
+        redlock__node_phase(wake->side->node) == REDLOCK__NODE_PHASE_READY)
+        block(engine, wake, now_ns);
+}
+
+/* As long as wake-ups come, asking again is only for when one gets lost. */
+static void poll_less(struct redlock__engine *engine, struct redlock__wake *wake, int64_t now_ns)
+{
+    struct redlock__lease *head = wake->name->head;
+    int64_t part_ms, last_ns, next_ns;
+
+    if (!redlock__wake_trusted(wake->name, now_ns) || wake->got || head->retry_ns <= now_ns ||
+        head->slowed_round == head->round_no + 1)
+        return;
+    head->slowed_round = head->round_no + 1; /* once, or news would put it off for ever */
+    part_ms = redlock__max(head->config.retry_cap_ms / 8, head->config.retry_base_ms);
+    last_ns = redlock__add(now_ns, redlock__ms_to_ns(part_ms));
+    if (head->retry_ns >= last_ns)
+        return;
+    next_ns = redlock__add(
+        last_ns, (int64_t)(redlock__engine_jitter(engine) % (uint64_t)redlock__ms_to_ns(part_ms)));
+    if (head->wait_until_ns != REDLOCK__NEVER)
+        next_ns = redlock__min(next_ns, head->wait_until_ns - (head->wait_until_ns - now_ns) / 4);
+    head->retry_ns = redlock__max(head->retry_ns, next_ns);
+}
+
+void redlock__wake_settle(struct redlock__engine *engine, struct redlock__name *name,
+                          int64_t now_ns)
+{
+    struct redlock__wake *wake = name->wake;
+
+    if (!is_wanted(name, now_ns)) {
+        if (wake != NULL && wake->waiting)
+            end_wait(engine, wake, now_ns);
+        return;
+    }
+    if (wake == NULL)
+        wake = take(engine, name, now_ns);
+    if (wake == NULL)
+        return;
+    wake->waiting = true;
+    use(engine, wake, now_ns);
+    stand_in_line(engine, wake, now_ns);
+    if (name->owner == NULL)
+        poll_less(engine, wake, now_ns);
+}
+
+void redlock__wake_arrive(struct redlock__engine *engine, struct redlock__lease *lease,
+                          int64_t now_ns)
+{
+    struct redlock__name *name = lease->name;
+
+    if (lease->config.wait_ms == 0 || now_ns >= name->crowded_ns || name->wake == NULL ||
+        name->owner != NULL || name->head != NULL)
+        return;
+    lease->retry_ns = redlock__add(now_ns, redlock__ms_to_ns(lease->config.retry_base_ms));
+    if (lease->wait_until_ns != REDLOCK__NEVER)
+        lease->retry_ns = redlock__min(lease->retry_ns,
+                                       lease->wait_until_ns - (lease->wait_until_ns - now_ns) / 4);
+    redlock__engine_touch(engine, lease->retry_ns);
+}
+
+/* ---- news --------------------------------------------------------------- */
+
+static void take_news(struct redlock__engine *engine, struct redlock__wake *wake,
+                      const struct redlock__node_event *event, int64_t now_ns)
+{
+    bool answered =
+        event->result == REDLOCK__RESULT_ANSWER || event->result == REDLOCK__RESULT_LATE;
+
+    if (answered && event->answer.vote == REDLOCK_VOTE_ERROR)
+        refused(engine, engine->wake.no_block_until_ns, wake->side->primary, event->answer.text,
+                now_ns);
+    if (event->tag.command != REDLOCK__CMD_BLOCK || event->result == REDLOCK__RESULT_TIMEOUT)
+        return;
+    wake->blocked = false;
+    if (answered && event->answer.vote == REDLOCK_VOTE_OURS) {
+        wake->got = true;
+        wake->got_ns = now_ns;
+    }
+}
+
+static bool pump(struct redlock__engine *engine, struct redlock__wake *wake, int64_t now_ns)
+{
+    struct redlock__side *side = wake->side;
+    struct redlock__node_event event;
+    enum redlock__node_phase phase;
+    bool news = false;
+
+    while (redlock__node_pull(side->node, now_ns, &event)) {
+        take_news(engine, wake, &event, now_ns);
+        news = true;
+    }
+    phase = redlock__node_phase(side->node);
+    news = news || phase != side->phase;
+    side->phase = phase;
+    if (!news)
+        return false;
+    if (wake->waiting)
+        redlock__wake_settle(engine, wake->name, now_ns);
+    else if (phase != REDLOCK__NODE_PHASE_READY)
+        leave_side(wake, now_ns);
+    return true;
+}
+
+bool redlock__wake_pump(struct redlock__engine *engine, int64_t now_ns)
+{
+    bool news = false;
+
+    for (uint32_t i = 0; i < REDLOCK__WAKES; i++)
+        if (engine->wake.wakes[i].side != NULL)
+            news |= pump(engine, &engine->wake.wakes[i], now_ns);
+    redlock__side_tidy(engine, now_ns);
+    return news;
+}
+
+void redlock__wake_handle_deadline(struct redlock__engine *engine, int64_t now_ns)
+{
+    for (uint32_t i = 0; i < REDLOCK__WAKES; i++) {
+        struct redlock__wake *wake = &engine->wake.wakes[i];
+
+        if (is_free(wake) || wake->waiting)
+            continue;
+        if (now_ns >= wake->idle_until_ns)
+            forget(engine, wake, now_ns);
+        else
+            redlock__engine_touch(engine, wake->idle_until_ns);
+    }
+}
