@@ -4,8 +4,7 @@
  * Queue. Every request without an answer has an entry in one ring, in the order written, and a
  * reply belongs to the oldest entry. Greeting commands are entries too, in front, never shown to
  * the caller. When the link fails all its requests become `dropped`: they stay at the head until
- * pulled, and entries of the next link queue up behind them. So nothing needs memory at that
- * moment.
+ * pulled, and those of the next link queue up behind them. So nothing needs memory then.
  *
  * Written. Each entry knows at which byte of the connection's output it begins; the driver says how
  * many it took. A reply to a request of which no byte was taken was unasked, and fails the link.
@@ -29,10 +28,7 @@
 #include "validity.h"
 
 #define FIRST_OUT ((size_t)4096)
-
-enum {
-    MAX_ELEMENTS = 64 /* of an array */
-};
+#define MAX_ELEMENTS 64 /* of an array */
 
 /* The number of elements is an int up to hiredis 0.14. */
 #if HIREDIS_MAJOR >= 1

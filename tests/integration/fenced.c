@@ -17,6 +17,7 @@ redlock_client *fenced_client(const char *const *uris, size_t n)
 {
     redlock_options options = options_for(uris, n);
 
+    options.restart_guard_ms = REDLOCK_GUARD_AUTO;
     options.node_timeout_ms = 500;
     options.silence_limit_ms = 60000;
     return new_client(&options);
@@ -29,6 +30,7 @@ void fenced_mark(size_t n)
     int64_t wait_ms;
     redlock_client *client;
 
+    options.restart_guard_ms = REDLOCK_GUARD_AUTO;
     options.max_ttl_ms = FENCED_MAX_TTL_MS;
     client = new_client(&options);
     redlock_init_options_init(&init);

@@ -196,6 +196,22 @@ START_TEST(a_flush_is_seen_by_the_next_grant)
 }
 END_TEST
 
+/* While something is held, by the marker. It recovers without a grant that fails first. */
+START_TEST(a_flush_that_a_sample_sees_is_asked_about)
+{
+    redlock_lock_options options = lock_options(FENCED_TTL_MS, 0);
+    redlock_lock *lock;
+
+    options.renew = 1;
+    lock = acquire(client, &options);
+    AWAIT(redlock_margin(lock) == 2); /* a bare quorum would be lost, and no sample taken */
+    (void)servers_command(0, "FLUSHALL", NULL);
+    AWAIT(counting() == N - 1);
+    ck_assert_int_eq(redlock_release(lock), 0);
+    assert_recovers(0, fenced_last());
+}
+END_TEST
+
 /* By a client that is at rest meanwhile, and another that recovers it. */
 START_TEST(a_base_that_another_client_wrote_is_found)
 {
@@ -333,6 +349,7 @@ int main(void)
 {
     const TTest *const plain[] = {one_that_came_back_empty_takes_over_from_the_others,
                                   a_flush_is_seen_by_the_next_grant,
+                                  a_flush_that_a_sample_sees_is_asked_about,
                                   a_base_that_another_client_wrote_is_found,
                                   two_that_slept_catch_up,
                                   three_that_forgot_together_need_to_be_told,

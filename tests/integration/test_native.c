@@ -201,12 +201,12 @@ START_TEST(test_every_state_has_its_result)
         extend_in(client, mask);
         release_in(client, mask);
     }
-    if (flavour->extend && flavour->release != NULL)
-        ck_assert_int_eq(count("eval"), 0);
+    if (flavour->extend && flavour->release != NULL) /* one of N removals asks who waits */
+        ck_assert_int_le(count("eval"), 2 * STATES);
     else
         ck_assert_int_gt(count("eval"), N * STATES);
     if (flavour->release != NULL)
-        ck_assert_int_gt(count(flavour->release), N * STATES);
+        ck_assert_int_gt(count(flavour->release), (N - 1) * STATES);
     redlock_client_free(client);
 }
 END_TEST
@@ -234,8 +234,9 @@ START_TEST(test_native_commands_are_used_where_they_are)
     assert_counts("eval", flavour->extend ? 0 : N);
     assert_rc(redlock_release(lock), REDLOCK_OK);
     AWAIT(is_settled(client, N));
-    assert_counts(flavour->release, N);
-    assert_counts("eval", (flavour->extend ? 0 : N) + (flavour->release != NULL ? 0 : N));
+    /* One removal asks whether somebody waits, which takes a script. */
+    assert_counts(flavour->release, N - 1);
+    assert_counts("eval", (flavour->extend ? 0 : N) + (flavour->release != NULL ? 1 : N));
     redlock_client_free(client);
 }
 END_TEST
