@@ -13,7 +13,7 @@
 
 enum {
     PARTS = 20,
-    SEEDS = 1000,
+    SEEDS = 400,
     CONTROL_SEEDS = 4000 /* one of them is enough */
 };
 
