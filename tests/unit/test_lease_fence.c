@@ -32,7 +32,7 @@ static void granted(uint32_t node, int64_t number, int64_t ms)
 static void begin_settle(void)
 {
     ck_assert_int_eq(lease->state, REDLOCK__LEASE_ACQUIRING);
-    ck_assert_uint_eq(take_todo(), REDLOCK__WANT_SETTLE);
+    ck_assert_uint_eq(take_wants(), REDLOCK__WANT_SETTLE);
     redlock__lease_begin_settle(lease);
     ck_assert_int_eq(lease->round_command, REDLOCK__CMD_SETTLE);
 }
@@ -55,7 +55,7 @@ static void assert_failed(int result)
 {
     ck_assert_int_eq(lease->state, REDLOCK__LEASE_ENDED);
     ck_assert_int_eq(lease->result, result);
-    ck_assert_uint_eq(take_todo(), REDLOCK__WANT_ABANDON);
+    ck_assert_uint_eq(take_wants(), REDLOCK__WANT_ABANDON);
     ck_assert_uint_eq(take_events(), REDLOCK__EVENT_BIT_DONE);
     ck_assert_int_eq(lease->deadline_ns, 0);
 }
@@ -152,7 +152,7 @@ START_TEST(a_late_number_changes_nothing)
     granted(3, 12, 15);
     ck_assert_int_eq(lease->fence, 8);
     ck_assert_int_eq(lease->state, REDLOCK__LEASE_ACQUIRING);
-    ck_assert_uint_eq(take_todo(), 0);
+    ck_assert_uint_eq(take_wants(), 0);
     answers("o..f", 20);
     ck_assert_int_eq(lease->state, REDLOCK__LEASE_ACQUIRING);
     answers(".o", 20);
@@ -246,9 +246,9 @@ START_TEST(what_comes_late_is_settled_if_that_is_any_use)
     fenced_attempt();
     for (uint32_t i = 0; i < 3; i++)
         granted(i, 7, 10);
-    (void)take_todo();
+    (void)take_wants();
     granted(3, cases[_i].number, 20);
-    ck_assert_uint_eq(take_todo(), cases[_i].wants);
+    ck_assert_uint_eq(take_wants(), cases[_i].wants);
     ck_assert_uint_eq(lease->unsettled, cases[_i].unsettled);
     ck_assert_int_eq(lease->fence, 7);
 }
@@ -271,7 +271,7 @@ START_TEST(extending_leaves_the_token)
 {
     uneven();
     answers("oo", 20);
-    (void)take_todo();
+    (void)take_wants();
     extend(TTL_MS, 100);
     answers("ooo", 110);
     ck_assert_int_eq(lease->state, REDLOCK__LEASE_HELD);
