@@ -4,6 +4,7 @@
  */
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,13 +19,26 @@ enum {
     SECONDS = 60
 };
 
+static bool is_text(const char *value, const char *text)
+{
+    return value != NULL && strcmp(value, text) == 0;
+}
+
+static void add_replica(int i)
+{
+    char probe[16];
+
+    servers_replicate(i, PRIMARY);
+    /* What is written reaches it: that begins up to a second after it has all there was. */
+    (void)snprintf(probe, sizeof probe, "%d", i);
+    (void)servers_command(PRIMARY, "SET", "probe", probe, NULL);
+    AWAIT(is_text(servers_command(i, "GET", "probe", NULL), probe));
+}
+
 static void start(void)
 {
     servers_start(2);
-    servers_replicate(REPLICA, PRIMARY);
-    /* What is written reaches it: that begins up to a second after it has all there was. */
-    (void)servers_command(PRIMARY, "SET", "probe", "1", NULL);
-    AWAIT(servers_command(REPLICA, "GET", "probe", NULL) != NULL);
+    add_replica(REPLICA);
 }
 
 /* A client of one server, which has just started and is no old one. */
@@ -116,6 +130,56 @@ START_TEST(test_too_few_replicas)
     assert_rc(redlock_acquire(client, "job", 3, &options, &lock), REDLOCK_NO_QUORUM);
     ck_assert_int_eq(results[0].vote, REDLOCK_VOTE_ERROR);
     ck_assert_str_eq(results[0].text, "2 replicas asked for, 1 acknowledged within 1000 ms");
+    AWAIT(!has_key(PRIMARY));
+    redlock_client_free(client);
+}
+END_TEST
+
+/* Three acknowledge it, and one was asked for: that is enough. They do it while the primary stands
+ * still, which therefore hears all of them at once. */
+START_TEST(test_more_replicas_than_asked_for)
+{
+    redlock_client *client;
+    redlock_lock_options options = lock_options(60000, 0);
+    redlock_lock *lock = NULL;
+
+    servers_stop();
+    servers_start(4);
+    for (int i = REPLICA; i < 4; i++)
+        add_replica(i);
+    client = client_at(PRIMARY, 1, 8000);
+    AWAIT(is_settled(client, 1));
+    for (int i = REPLICA; i < 4; i++)
+        servers_freeze(i);
+    ck_assert_int_eq(redlock_start_acquire(client, "job", 3, &options, &lock), 0);
+    AWAIT(strstr(servers_command(PRIMARY, "INFO", "clients", NULL), "blocked_clients:1") != NULL);
+    servers_freeze(PRIMARY);
+    for (int i = REPLICA; i < 4; i++) {
+        servers_thaw(i);
+        AWAIT(has_key(i));
+        (void)servers_command(i, "PING", NULL); /* what it said before that is on its way */
+    }
+    servers_thaw(PRIMARY);
+    AWAIT(redlock_poll_result(lock) != REDLOCK_PENDING);
+    ck_assert_int_eq(redlock_poll_result(lock), REDLOCK_OK);
+    ck_assert_int_eq(redlock_release(lock), REDLOCK_OK);
+    redlock_client_free(client);
+}
+END_TEST
+
+START_TEST(test_a_server_that_knows_no_wait)
+{
+    static const char *const arguments[] = {"--rename-command", "WAIT", "NOWAIT", NULL};
+    redlock_client *client;
+    redlock_lock_options options = lock_options(20000, 0);
+
+    servers_stop();
+    servers_start_with(2, arguments);
+    add_replica(REPLICA);
+    client = client_at(PRIMARY, 1, 1000);
+    ck_assert_int_eq(try_lock(client, &options), REDLOCK_NO_QUORUM);
+    ck_assert_int_eq(results[0].vote, REDLOCK_VOTE_ERROR);
+    ck_assert_msg(strstr(results[0].text, "unknown command") != NULL, "%s", results[0].text);
     AWAIT(!has_key(PRIMARY));
     redlock_client_free(client);
 }
@@ -308,6 +372,8 @@ int main(void)
     tcase_add_test(tcase, test_without_wait_there_are_two_holders);
     tcase_add_test(tcase, test_with_wait_there_is_no_first_one);
     tcase_add_test(tcase, test_too_few_replicas);
+    tcase_add_test(tcase, test_more_replicas_than_asked_for);
+    tcase_add_test(tcase, test_a_server_that_knows_no_wait);
     tcase_add_test(tcase, test_without_the_right_to_wait);
     tcase_add_test(tcase, test_an_extend_not_acknowledged_moves_nothing);
     tcase_add_test(tcase, test_only_with_a_single_node);

@@ -317,6 +317,7 @@ START_TEST(test_bare_majority_is_topped_up)
     redlock_lock_options options = lock_options(30000, 0);
     redlock_lock *lock = hold_bare_majority(&client, &options);
 
+    ck_assert_int_eq(redlock_margin(lock), 0);
     assert_rc(redlock_extend(lock, 0), REDLOCK_OK); /* sets 4 and 5 again */
     AWAIT(servers_with_key("job") == N);
     for (int i = 3; i < N; i++) {
@@ -326,6 +327,7 @@ START_TEST(test_bare_majority_is_topped_up)
     AWAIT(is_settled(client, N));
     assert_rc(redlock_extend(lock, 0), REDLOCK_OK); /* finds them ours: they count */
     AWAIT(is_settled(client, N));
+    ck_assert_int_eq(redlock_margin(lock), 2);
     servers_kill(0); /* no loss */
     servers_kill(1);
     AWAIT(is_settled(client, 3));
