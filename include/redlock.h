@@ -554,7 +554,8 @@ typedef enum redlock_standing {
     REDLOCK_STANDING_UNREADABLE = 6,  /* refuses to say what is needed to know */
     REDLOCK_STANDING_REPLICA = 7,     /* from here on: it doesn't belong in the list */
     REDLOCK_STANDING_TWIN = 8,        /* the same server as an earlier one */
-    REDLOCK_STANDING_MISFIT = 9       /* its marker and ours, or the others', differ */
+    REDLOCK_STANDING_MISFIT = 9,      /* its marker and ours, or the others', differ */
+    REDLOCK_STANDING_EVICTING = 10    /* it may evict locks: maxmemory with such a policy */
 } redlock_standing;
 
 typedef struct redlock_node_health {

@@ -364,7 +364,7 @@ struct redlock__bytes redlock__encode_fact(enum redlock__command command)
         const char *words[3];
     } texts[] = {{REDLOCK__CMD_INFO_SERVER, {"INFO", "server"}},
                  {REDLOCK__CMD_INFO_REPLICATION, {"INFO", "replication"}},
-                 {REDLOCK__CMD_SETTINGS, {"CONFIG", "GET", "*append*"}},
+                 {REDLOCK__CMD_SETTINGS, {"CONFIG", "GET", REDLOCK__SETTINGS_PATTERN}},
                  {REDLOCK__CMD_MARKER, {"GET", REDLOCK__MARKER_KEY}},
                  {REDLOCK__CMD_TIME, {"TIME"}},
                  {REDLOCK__CMD_BASE, {"GET", REDLOCK__BASE_KEY}},

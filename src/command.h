@@ -15,6 +15,9 @@
 
 struct redisReply;
 
+/* One pattern, since servers before 7 take no more: of append... and maxmemory... settings. */
+#define REDLOCK__SETTINGS_PATTERN "*a[px][pm]e*"
+
 enum redlock__command {
     REDLOCK__CMD_AUTH,    /* greeting */
     REDLOCK__CMD_SELECT,  /* greeting */
@@ -39,7 +42,7 @@ enum redlock__command {
     /* facts (facts.h), in the greeting and in samples */
     REDLOCK__CMD_INFO_SERVER,
     REDLOCK__CMD_INFO_REPLICATION,
-    REDLOCK__CMD_SETTINGS, /* CONFIG GET *append* */
+    REDLOCK__CMD_SETTINGS, /* CONFIG GET of what is below */
     REDLOCK__CMD_MARKER,   /* GET of the marker */
     REDLOCK__CMD_TIME,
     REDLOCK__CMD_SEEN, /* since when this run is known; writes that down the first time */

@@ -178,13 +178,32 @@ static bool take_replication(struct redlock__facts *facts, const redisReply *rep
     return true;
 }
 
-static bool setting_is(const redisReply *reply, const char *name, const char *value)
+/* NULL: it isn't there. */
+static const char *setting(const redisReply *reply, const char *name)
 {
     for (size_t i = 0; i + 1 < reply->elements; i += 2)
         if (is_string(reply->element[i]) && is_string(reply->element[i + 1]) &&
             strcmp(reply->element[i]->str, name) == 0)
-            return strcmp(reply->element[i + 1]->str, value) == 0;
-    return false;
+            return reply->element[i + 1]->str;
+    return NULL;
+}
+
+static bool setting_is(const redisReply *reply, const char *name, const char *value)
+{
+    const char *text = setting(reply, name);
+
+    return text != NULL && strcmp(text, value) == 0;
+}
+
+/* Only where there is a limit at all. */
+static void take_policy(struct redlock__facts *facts, const redisReply *reply)
+{
+    const char *policy = setting(reply, "maxmemory-policy");
+    bool limited = setting(reply, "maxmemory") != NULL && !setting_is(reply, "maxmemory", "0");
+
+    facts->policy[0] = '\0';
+    if (limited && policy != NULL && strcmp(policy, "noeviction") != 0)
+        redlock__printable(facts->policy, sizeof facts->policy, policy, strlen(policy));
 }
 
 static bool take_settings(struct redlock__facts *facts, const redisReply *reply)
@@ -194,6 +213,7 @@ static bool take_settings(struct redlock__facts *facts, const redisReply *reply)
     facts->durable = setting_is(reply, "appendonly", "yes") &&
                      setting_is(reply, "appendfsync", "always") &&
                      setting_is(reply, "no-appendfsync-on-rewrite", "no");
+    take_policy(facts, reply);
     return true;
 }
 

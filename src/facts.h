@@ -19,7 +19,7 @@
 enum redlock__fact {
     REDLOCK__FACT_SERVER,      /* INFO server: run_id, uptime */
     REDLOCK__FACT_REPLICATION, /* INFO replication */
-    REDLOCK__FACT_SETTINGS,    /* CONFIG GET *append*: durable */
+    REDLOCK__FACT_SETTINGS,    /* CONFIG GET: durable, evicting */
     REDLOCK__FACT_MARKER,      /* GET of the marker, or what is there after writing it */
     REDLOCK__FACT_SEEN,        /* since when this run is known to run: by the primary's own clock */
     REDLOCK__FACT_CLOCK,       /* TIME */
@@ -47,6 +47,7 @@ struct redlock__facts {
     bool replica;
     int64_t replicas, second_offset; /* connected_slaves, second_repl_offset */
     bool durable;                    /* on disk before it is acknowledged */
+    char policy[32];                 /* by which it may evict keys; "": it doesn't */
     bool marked;                     /* there is a marker: see marker_text */
     char marker_text[REDLOCK__MARKER_LEN];
     bool mark_refused; /* on this connection */

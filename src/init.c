@@ -72,6 +72,7 @@ static int check_members(struct redlock__engine *engine, struct redlock__init *i
         const struct redlock__member *member = &engine->members[i];
         redlock_standing kind = engine->standings[i].kind;
         bool fits = kind != REDLOCK_STANDING_REPLICA && kind != REDLOCK_STANDING_TWIN &&
+                    kind != REDLOCK_STANDING_EVICTING &&
                     (kind != REDLOCK_STANDING_MISFIT || i + 1 == init->config.replace);
 
         if (!has(ready, i)) {

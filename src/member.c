@@ -324,6 +324,10 @@ static bool stand_apart(const struct redlock__member *member, const struct redlo
                           facts->run_id);
     else if (member->misfit[0] != '\0')
         *standing = stand(REDLOCK_STANDING_MISFIT, false, REDLOCK__NEVER, "%s", member->misfit);
+    else if (facts->policy[0] != '\0' && fleet->guard_ns > 0)
+        *standing = stand(REDLOCK_STANDING_EVICTING, false, REDLOCK__NEVER,
+                          "it may evict locks: set maxmemory-policy noeviction instead of %s",
+                          facts->policy);
     else if (member->parsed && member->marker.retired)
         *standing = stand(REDLOCK_STANDING_RETIRED, false, REDLOCK__NEVER,
                           "retired by 'redlock init': another primary has its place");

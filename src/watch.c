@@ -280,7 +280,7 @@ static bool rebase(struct redlock__engine *engine, uint32_t ready, int64_t now_n
 static bool in_force(redlock_standing kind)
 {
     return kind == REDLOCK_STANDING_REPLICA || kind == REDLOCK_STANDING_TWIN ||
-           kind == REDLOCK_STANDING_MISFIT;
+           kind == REDLOCK_STANDING_MISFIT || kind == REDLOCK_STANDING_EVICTING;
 }
 
 static void note_standing(struct redlock__engine *engine, uint32_t i,

@@ -302,6 +302,35 @@ START_TEST(test_the_holder_is_told_by_node_and_by_majority)
 }
 END_TEST
 
+/* ---- eviction ----------------------------------------------------------- */
+
+START_TEST(test_a_primary_that_may_evict_locks_is_refused)
+{
+    redlock_options options = options_for(servers_uris(), N);
+    redlock_lock_options lock_options_now = lock_options(1000, 0);
+    redlock_client *client;
+    redlock_lock *lock;
+
+    (void)servers_command(2, "CONFIG", "SET", "maxmemory", "100mb", NULL);
+    (void)servers_command(2, "CONFIG", "SET", "maxmemory-policy", "volatile-lru", NULL);
+    options.restart_guard_ms = REDLOCK_GUARD_AUTO;
+    client = new_client(&options);
+    assert_rc(redlock_acquire(client, "job", 3, &lock_options_now, &lock),
+              REDLOCK_ERR_MISCONFIGURED);
+    ck_assert_int_eq(results[2].vote, REDLOCK_VOTE_BARRED);
+    ck_assert_str_eq(results[2].text,
+                     "it may evict locks: set maxmemory-policy noeviction instead of volatile-lru");
+    redlock_client_free(client);
+    (void)servers_command(2, "CONFIG", "SET", "maxmemory", "0", NULL); /* then it evicts nothing */
+    options.restart_guard_ms = 0;
+    client = new_client(&options);
+    lock = acquire(client, &lock_options_now);
+    AWAIT(servers_with_key("job") == N);
+    assert_rc(redlock_release(lock), REDLOCK_OK);
+    redlock_client_free(client);
+}
+END_TEST
+
 static Suite *cases_suite(void)
 {
     Suite *suite = suite_create("cases");
@@ -314,6 +343,7 @@ static Suite *cases_suite(void)
     tcase_add_loop_test(five, test_setting_the_wall_clock_changes_nothing, 0, 2);
     tcase_add_test(five, test_cancel_wakes_a_sleeper);
     tcase_add_test(five, test_renewing_takes_no_threads);
+    tcase_add_test(five, test_a_primary_that_may_evict_locks_is_refused);
     tcase_add_test(five, test_the_holder_is_told_by_node_and_by_majority);
     suite_add_tcase(suite, five);
     return suite;

@@ -90,7 +90,7 @@ static inline uint32_t take_events(void)
     return events;
 }
 
-static inline uint32_t take_todo(void)
+static inline uint32_t take_wants(void)
 {
     uint32_t wants = lease->wants;
     lease->wants = 0;
@@ -117,7 +117,7 @@ static inline void hold(const char *votes)
 
 static inline void begin_extend(int64_t ms)
 {
-    ck_assert((take_todo() & REDLOCK__WANT_EXTEND) != 0);
+    ck_assert((take_wants() & REDLOCK__WANT_EXTEND) != 0);
     redlock__lease_begin_extend(lease, at(ms));
 }
 
@@ -135,7 +135,7 @@ static inline void tick(int64_t ms)
 /* A failed attempt's grant is gone before the next one, as in the engine. */
 static inline void abandon(void)
 {
-    ck_assert((take_todo() & REDLOCK__WANT_ABANDON) != 0);
+    ck_assert((take_wants() & REDLOCK__WANT_ABANDON) != 0);
     lease->grant = NULL;
 }
 

@@ -141,7 +141,7 @@ START_TEST(questions_for_facts)
     ASSERT_WIRE(redlock__encode_fact(REDLOCK__CMD_INFO_REPLICATION),
                 "*2\r\n$4\r\nINFO\r\n$11\r\nreplication\r\n");
     ASSERT_WIRE(redlock__encode_fact(REDLOCK__CMD_SETTINGS),
-                "*3\r\n$6\r\nCONFIG\r\n$3\r\nGET\r\n$8\r\n*append*\r\n");
+                "*3\r\n$6\r\nCONFIG\r\n$3\r\nGET\r\n$12\r\n*a[px][pm]e*\r\n");
     ASSERT_WIRE(redlock__encode_fact(REDLOCK__CMD_MARKER),
                 "*2\r\n$3\r\nGET\r\n$13\r\nredlock:fleet\r\n");
     ASSERT_WIRE(redlock__encode_fact(REDLOCK__CMD_TIME), "*1\r\n$4\r\nTIME\r\n");

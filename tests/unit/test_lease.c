@@ -19,7 +19,7 @@ START_TEST(a_quorum_of_grants_is_held_from_the_start_of_the_attempt)
     ck_assert_int_eq(lease->result, REDLOCK_OK);
     ck_assert_int_eq(lease->deadline_ns, redlock__deadline(at(100), TTL_MS, 10000));
     ck_assert_uint_eq(lease->counted, 0x7);
-    ck_assert_uint_eq(take_todo(), 0);
+    ck_assert_uint_eq(take_wants(), 0);
     ck_assert_int_eq(lease->renew_ns, REDLOCK__NEVER); /* never on unless asked for */
 }
 END_TEST
@@ -48,7 +48,7 @@ START_TEST(the_reason_of_one_attempt_is_its_result)
     ck_assert_int_eq(lease->state, REDLOCK__LEASE_ENDED);
     ck_assert_int_eq(lease->result, cases[_i].result);
     ck_assert_uint_eq(take_events(), REDLOCK__EVENT_BIT_DONE);
-    ck_assert_uint_eq(take_todo(), REDLOCK__WANT_ABANDON);
+    ck_assert_uint_eq(take_wants(), REDLOCK__WANT_ABANDON);
     ck_assert(!redlock__lease_held(lease, at(1)));
 }
 END_TEST
@@ -71,7 +71,7 @@ START_TEST(a_quorum_that_comes_when_the_validity_is_used_up_is_expired)
                           at(1));
     answers(".oo", last_ms + 1);
     ck_assert_int_eq(lease->result, REDLOCK_EXPIRED);
-    ck_assert_uint_eq(take_todo(), REDLOCK__WANT_ABANDON);
+    ck_assert_uint_eq(take_wants(), REDLOCK__WANT_ABANDON);
     ck_assert_int_eq(lease->deadline_ns, 0);
 }
 END_TEST
@@ -176,7 +176,7 @@ START_TEST(a_wait_that_ends_during_an_attempt_ends_it)
     tick(50);
     ck_assert_int_eq(lease->state, REDLOCK__LEASE_ENDED);
     ck_assert_int_eq(lease->result, REDLOCK_NO_QUORUM);
-    ck_assert_uint_eq(take_todo(), REDLOCK__WANT_ABANDON);
+    ck_assert_uint_eq(take_wants(), REDLOCK__WANT_ABANDON);
     answers("..ooo", 51); /* too late */
     ck_assert_int_eq(lease->state, REDLOCK__LEASE_ENDED);
     ck_assert(!redlock__lease_held(lease, at(51)));
@@ -191,7 +191,7 @@ START_TEST(a_waiting_attempt_that_was_busy_asks_how_long)
     answers("oxx", 1);
     ck_assert_int_eq(lease->state, REDLOCK__LEASE_ACQUIRING); /* 0, 3 and 4 might do */
     answers("...x", 1);
-    ck_assert_uint_eq(take_todo(), REDLOCK__WANT_ABANDON | REDLOCK__WANT_PTTL);
+    ck_assert_uint_eq(take_wants(), REDLOCK__WANT_ABANDON | REDLOCK__WANT_PTTL);
     ck_assert_uint_eq(lease->busy_at, 0xe);
     lease->retry_ns = at(100);
     redlock__lease_hint(lease, 30, 0, at(2));
@@ -214,7 +214,7 @@ START_TEST(cancelling_an_acquire_abandons_its_keys)
     redlock__lease_stop(lease, REDLOCK_CANCELLED);
     ck_assert_int_eq(lease->result, REDLOCK_CANCELLED);
     ck_assert_int_eq(lease->state, REDLOCK__LEASE_ENDED);
-    ck_assert_uint_eq(take_todo(), _i == 1 ? REDLOCK__WANT_ABANDON : 0);
+    ck_assert_uint_eq(take_wants(), _i == 1 ? REDLOCK__WANT_ABANDON : 0);
 }
 END_TEST
 
@@ -246,7 +246,7 @@ START_TEST(a_release_tells_what_was_found)
                  {"eeeoo", REDLOCK_NO_QUORUM}};
     hold("ooo");
     redlock__lease_start_release(lease);
-    ck_assert_uint_eq(take_todo(), REDLOCK__WANT_RELEASE);
+    ck_assert_uint_eq(take_wants(), REDLOCK__WANT_RELEASE);
     redlock__lease_begin_release(lease, at(10));
     ck_assert(!redlock__lease_held(lease, at(10)));
     answers(cases[_i].votes, 11);
@@ -265,7 +265,7 @@ START_TEST(renewal_never_runs_after_a_release)
         begin_extend(400);
     }
     redlock__lease_start_release(lease);
-    ck_assert_uint_eq(take_todo(), REDLOCK__WANT_RELEASE);
+    ck_assert_uint_eq(take_wants(), REDLOCK__WANT_RELEASE);
     redlock__lease_begin_release(lease, at(401));
     ck_assert_int_eq(redlock__lease_next_deadline(lease), REDLOCK__NEVER);
     answers("ooooo", 402);
@@ -282,7 +282,7 @@ START_TEST(releasing_a_lost_lease_tells_why_and_sends_nothing_more)
     abandon();
     redlock__lease_start_release(lease);
     ck_assert_int_eq(lease->result, REDLOCK_EXPIRED);
-    ck_assert_uint_eq(take_todo(), 0);
+    ck_assert_uint_eq(take_wants(), 0);
 }
 END_TEST
 
@@ -291,13 +291,13 @@ START_TEST(cancelling_a_release_ends_it_and_the_removal_goes_on)
     hold("ooo");
     redlock__lease_start_release(lease);
     if (_i == 1) {
-        (void)take_todo();
+        (void)take_wants();
         redlock__lease_begin_release(lease, at(10));
     }
     redlock__lease_stop(lease, REDLOCK_CANCELLED);
     ck_assert_int_eq(lease->result, REDLOCK_CANCELLED);
     ck_assert_int_eq(lease->state, REDLOCK__LEASE_ENDED);
-    ck_assert_uint_eq(take_todo(), _i == 1 ? 0 : REDLOCK__WANT_ABANDON);
+    ck_assert_uint_eq(take_wants(), _i == 1 ? 0 : REDLOCK__WANT_ABANDON);
     ck_assert(!redlock__lease_held(lease, at(11)));
 }
 END_TEST

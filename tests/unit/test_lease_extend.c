@@ -37,7 +37,7 @@ START_TEST(a_failed_extend_leaves_the_old_deadline_and_the_keys)
     ck_assert_int_eq(lease->result, REDLOCK_NO_QUORUM);
     ck_assert_int_eq(lease->state, REDLOCK__LEASE_HELD);
     ck_assert_int_eq(lease->deadline_ns, redlock__deadline(at(0), TTL_MS, 10000));
-    ck_assert_uint_eq(take_todo(), 0);
+    ck_assert_uint_eq(take_wants(), 0);
     ck_assert_uint_eq(take_events(), REDLOCK__EVENT_BIT_DONE);
 }
 END_TEST
@@ -86,7 +86,7 @@ START_TEST(missing_and_foreign_leave_the_set)
     answers("..ooo", 12);
     ck_assert_int_eq(lease->result, REDLOCK_OK);
     ck_assert_uint_eq(lease->counted, 0x1c);
-    ck_assert_uint_eq(take_todo(), REDLOCK__WANT_REFILL);
+    ck_assert_uint_eq(take_wants(), REDLOCK__WANT_REFILL);
     ck_assert_uint_eq(lease->refill, 0x1); /* the free one, not the foreign one */
 }
 END_TEST
@@ -100,7 +100,7 @@ START_TEST(fewer_than_a_quorum_in_the_set_is_lost_at_once)
     ck_assert_int_eq(lease->result, REDLOCK_LOST);
     ck_assert(!redlock__lease_held(lease, at(11)));
     ck_assert_uint_eq(take_events(), REDLOCK__EVENT_BIT_DONE | REDLOCK__EVENT_BIT_LOST);
-    ck_assert_uint_eq(take_todo(), REDLOCK__WANT_ABANDON); /* and nothing is set again */
+    ck_assert_uint_eq(take_wants(), REDLOCK__WANT_ABANDON); /* and nothing is set again */
 }
 END_TEST
 
@@ -110,7 +110,7 @@ START_TEST(nothing_is_set_again_after_a_failed_round)
     extend(TTL_MS, 10);
     answers("fosss", 11);
     ck_assert_int_eq(lease->result, REDLOCK_NO_QUORUM);
-    ck_assert_uint_eq(take_todo() & REDLOCK__WANT_REFILL, 0);
+    ck_assert_uint_eq(take_wants() & REDLOCK__WANT_REFILL, 0);
 }
 END_TEST
 
@@ -121,7 +121,7 @@ START_TEST(nothing_is_set_again_where_an_earlier_set_may_still_arrive)
     answers("ooo", 11);
     answers("...ff", 12);
     ck_assert_uint_eq(lease->refill, 0);
-    ck_assert_uint_eq(take_todo() & REDLOCK__WANT_REFILL, 0);
+    ck_assert_uint_eq(take_wants() & REDLOCK__WANT_REFILL, 0);
 }
 END_TEST
 
@@ -145,10 +145,10 @@ START_TEST(extending_a_lost_lease_tells_why_and_sends_nothing)
 {
     hold("ooo");
     redlock__lease_handle_deadline(lease, 0, at(TTL_MS));
-    ck_assert_uint_eq(take_todo(), REDLOCK__WANT_ABANDON);
+    ck_assert_uint_eq(take_wants(), REDLOCK__WANT_ABANDON);
     redlock__lease_start_extend(lease, TTL_MS);
     ck_assert_int_eq(lease->result, REDLOCK_EXPIRED);
-    ck_assert_uint_eq(take_todo(), 0);
+    ck_assert_uint_eq(take_wants(), 0);
 }
 END_TEST
 
@@ -288,7 +288,7 @@ START_TEST(an_adopted_lease_counts_its_set_and_sets_nothing_again)
     ck_assert_int_eq(lease->result, REDLOCK_OK);
     answer(3, REDLOCK_VOTE_FREE, 12);
     ck_assert_uint_eq(lease->counted, 0x7);
-    ck_assert_uint_eq(take_todo() & REDLOCK__WANT_REFILL, 0);
+    ck_assert_uint_eq(take_wants() & REDLOCK__WANT_REFILL, 0);
     ck_assert_uint_eq(lease->refill, 0);
 }
 END_TEST

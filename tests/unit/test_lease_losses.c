@@ -40,7 +40,7 @@ static void assert_lost(int reason)
     ck_assert_int_eq(lease->lost_reason, reason);
     ck_assert_int_eq(lease->deadline_ns, 0);
     ck_assert_uint_ne(take_events() & REDLOCK__EVENT_BIT_LOST, 0);
-    ck_assert_uint_eq(take_todo(), REDLOCK__WANT_ABANDON);
+    ck_assert_uint_eq(take_wants(), REDLOCK__WANT_ABANDON);
 }
 
 /* ---- clocks that step --------------------------------------------------- */
@@ -212,7 +212,7 @@ START_TEST(what_is_over_has_no_clock)
 {
     hold("ooo");
     redlock__lease_start_release(lease);
-    (void)take_todo();
+    (void)take_wants();
     redlock__lease_begin_release(lease, at(1));
     stepped(0x1f, step_ns, 2);
     answers("ooo", 3);
@@ -286,7 +286,7 @@ START_TEST(a_grant_taken_back_may_end_the_attempt)
     forgotten(1, 2);
     ck_assert_int_eq(lease->state, REDLOCK__LEASE_ENDED);
     ck_assert_int_eq(lease->result, _i == 0 ? REDLOCK_NO_QUORUM : REDLOCK_BUSY);
-    ck_assert_uint_eq(take_todo(), REDLOCK__WANT_ABANDON);
+    ck_assert_uint_eq(take_wants(), REDLOCK__WANT_ABANDON);
 }
 END_TEST
 

@@ -893,6 +893,21 @@ START_TEST(who_refuses_is_not_asked_again)
 }
 END_TEST
 
+START_TEST(who_may_evict_keys_does_not_count)
+{
+    mark_others();
+    facts = marked_facts_of(0, 'a', 'a');
+    (void)snprintf(facts.policy, sizeof(facts.policy), "allkeys-lru");
+    greeted(0, &facts);
+    settle();
+    assert_kind(0, REDLOCK_STANDING_EVICTING);
+    assert_says(0, "it may evict locks: set maxmemory-policy noeviction instead of allkeys-lru");
+    fleet.asked_guard_ms = 0; /* told to trust */
+    settle();
+    assert_kind(0, REDLOCK_STANDING_COUNTS);
+}
+END_TEST
+
 /* Others believe what is marked, also those who ask for the whole guard. */
 START_TEST(who_waits_less_than_the_others_marks_nothing_for_them)
 {
@@ -994,6 +1009,7 @@ static void add_marks(TCase *t)
     tcase_add_loop_test(t, a_new_member_is_marked_as_the_others, 0, 4);
     tcase_add_test(t, a_durable_one_stays_durable);
     tcase_add_test(t, durable_with_replicas_is_taken_back);
+    tcase_add_test(t, who_may_evict_keys_does_not_count);
     tcase_add_test(t, who_refuses_is_not_asked_again);
     tcase_add_test(t, who_waits_less_than_the_others_marks_nothing_for_them);
     tcase_add_loop_test(t, who_does_not_count_is_not_marked, 0, LENGTH(kinds));

@@ -43,7 +43,7 @@ static const struct redlock__node_config guarded = {
 #define QUESTIONS                                                                                  \
     "*2\r\n$4\r\nINFO\r\n$6\r\nserver\r\n"                                                         \
     "*2\r\n$4\r\nINFO\r\n$11\r\nreplication\r\n"                                                   \
-    "*3\r\n$6\r\nCONFIG\r\n$3\r\nGET\r\n$8\r\n*append*\r\n"                                        \
+    "*3\r\n$6\r\nCONFIG\r\n$3\r\nGET\r\n$12\r\n*a[px][pm]e*\r\n"                                   \
     "*2\r\n$3\r\nGET\r\n$13\r\nredlock:fleet\r\n"                                                  \
     "*2\r\n$3\r\nGET\r\n$12\r\nredlock:base\r\n"                                                   \
     "*2\r\n$3\r\nGET\r\n$13\r\nredlock:floor\r\n"                                                  \
