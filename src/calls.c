@@ -212,6 +212,7 @@ int redlock__engine_adopt(struct redlock__engine *engine, const void *key, size_
     /* Nobody here knows where the other process wrote to: remove everywhere. */
     lease->grant->written = (uint32_t)((UINT64_C(1) << engine->n) - 1);
     redlock__grant_extended(lease->grant, engine->fleet.max_ttl_ms, now_ns);
+    lease->grant->shared = true; /* for as long as anybody may have promised: native.c */
     *created = lease;
     return REDLOCK_OK;
 }
@@ -314,7 +315,7 @@ void redlock__engine_forget(struct redlock__engine *engine, struct redlock__leas
     if (grant != NULL) {
         grant->lease = NULL;
         if (!leave_keys && !grant->abandoned) {
-            redlock__grant_abandon(grant, engine->fleet.max_ttl_ms);
+            redlock__engine_abandon(engine, grant);
             redlock__serve_removals(engine, grant, now_ns);
         }
         redlock__grant_free_if_done(engine, grant);

@@ -54,6 +54,7 @@ struct redlock__engine {
     uint32_t counting;                   /* whose votes count, if they are READY */
     uint32_t node_ppm[REDLOCK_MAX_NODES];
     int64_t mark_ns[REDLOCK_MAX_NODES]; /* not marked again before */
+    int64_t base_ns[REDLOCK_MAX_NODES]; /* nor its base written */
     uint32_t probes[REDLOCK_MAX_NODES]; /* requests of ours on their way */
     uint32_t bases_owed;                /* mask: writing the base */
     uint32_t times_owed, marks_owed;    /* masks: TIME, and writing the marker */
@@ -171,6 +172,8 @@ bool redlock__native_news(struct redlock__engine *engine, uint32_t node,
 struct redlock__grant *redlock__grant_new(struct redlock__engine *engine,
                                           struct redlock__lease *lease, const char *value);
 void redlock__grant_free_if_done(struct redlock__engine *engine, struct redlock__grant *grant);
+/* From here on all that is left of it is to remove. */
+void redlock__engine_abandon(struct redlock__engine *engine, struct redlock__grant *grant);
 
 /* Sends the removals that are due to every ready primary. */
 void redlock__serve_removals(struct redlock__engine *engine, struct redlock__grant *grant,

@@ -15,6 +15,10 @@
 #include "engine_state.h"
 #include "validity.h"
 
+enum {
+    AGAIN_MS = 250 /* ask no sooner: it is marked within a second */
+};
+
 static const char unmarkable[] = "refused to be marked: grant +eval +set +get +del ~redlock:*";
 
 static bool has(uint32_t nodes, uint32_t i)
@@ -58,6 +62,7 @@ static struct redlock__marker marker_for(const struct redlock__engine *engine, u
     marker.retired = false;
     marker.durable = facts->given[REDLOCK__FACT_SETTINGS] && facts->durable &&
                      !member->replicas_seen && facts->second_offset == -1;
+    marker.second_offset = facts->second_offset;
     memcpy(marker.run_id, facts->run_id, sizeof marker.run_id);
     return marker;
 }
@@ -102,8 +107,8 @@ static enum step next_step(const struct redlock__engine *engine, const struct re
                            uint32_t i, int64_t now_ns, int64_t *wait_ns)
 {
     const struct redlock__member *member = &engine->members[i];
-    bool this_run = member->parsed && !member->marker.retired &&
-                    strcmp(member->marker.run_id, member->facts.run_id) == 0;
+    bool this_run = redlock__member_is_marked(member);
+    struct redlock__fleet all = engine->fleet;
     int64_t watched_until_ns = redlock__add(
         member->watched_ns, redlock__max(engine->fleet.guard_ns, engine->fleet.full_guard_ns));
 
@@ -113,9 +118,13 @@ static enum step next_step(const struct redlock__engine *engine, const struct re
     if (this_run && (i + 1 != init->config.replace || member->misfit[0] == '\0'))
         return LEAVE;
     if (engine->fleet.marked && i + 1 != init->config.replace) {
-        *wait_ns = REDLOCK__MS;
-        if (!engine->standings[i].counts)
-            *wait_ns = redlock__max(engine->standings[i].counts_at_ns - now_ns, REDLOCK__MS);
+        struct redlock__standing standing;
+
+        all.guard_ns = redlock__max(all.guard_ns, all.full_guard_ns);
+        standing = redlock__member_standing(member, &all, now_ns);
+        *wait_ns = redlock__ms_to_ns(AGAIN_MS);
+        if (!standing.counts)
+            *wait_ns = redlock__max(standing.counts_at_ns - now_ns, *wait_ns);
         return engine->standings[i].kind == REDLOCK_STANDING_RETIRED ? LEAVE : WAIT;
     }
     if (init->config.no_leases_out || now_ns >= watched_until_ns)

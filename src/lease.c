@@ -445,6 +445,10 @@ void redlock__lease_stop(struct redlock__lease *lease, int reason)
         break;
     case REDLOCK__OP_EXTEND:
         lease->wants &= ~(uint32_t)REDLOCK__WANT_EXTEND;
+        /* A renewal that came due while it waited had joined it, and goes on alone. */
+        if (lease->config.renew && lease->state == REDLOCK__LEASE_HELD &&
+            lease->renew_ns == REDLOCK__NEVER && lease->deadline_ns < lease->cap_ns)
+            lease->wants |= REDLOCK__WANT_EXTEND;
         lease->automatic = true;
         redlock__hold_finish(lease, reason);
         break;

@@ -13,9 +13,9 @@ void redlock__marker_format(const struct redlock__marker *marker, char text[REDL
 {
     (void)snprintf(text, REDLOCK__MARKER_LEN,
                    "redlock=1 fleet=%016" PRIx64 " member=%" PRIu32 " n=%" PRIu32 " quorum=%" PRIu32
-                   " max_ttl_ms=%" PRId64 " durable=%d retired=%d run=%.40s",
+                   " max_ttl_ms=%" PRId64 " durable=%d retired=%d run=%.40s offset=%" PRId64,
                    marker->fleet, marker->member, marker->n, marker->quorum, marker->max_ttl_ms,
-                   marker->durable, marker->retired, marker->run_id);
+                   marker->durable, marker->retired, marker->run_id, marker->second_offset);
 }
 
 bool redlock__marker_parse(const char *text, struct redlock__marker *marker)
@@ -26,9 +26,10 @@ bool redlock__marker_parse(const char *text, struct redlock__marker *marker)
 
     if (sscanf(text,
                "redlock=1 fleet=%16" SCNx64 " member=%5" SCNu32 " n=%5" SCNu32 " quorum=%5" SCNu32
-               " max_ttl_ms=%15" SCNd64 " durable=%1u retired=%1u run=%40[0-9a-zA-Z]",
+               " max_ttl_ms=%15" SCNd64
+               " durable=%1u retired=%1u run=%40[0-9a-zA-Z] offset=%19" SCNd64,
                &read.fleet, &read.member, &read.n, &read.quorum, &read.max_ttl_ms, &durable,
-               &retired, read.run_id) != 8)
+               &retired, read.run_id, &read.second_offset) != 9)
         return false;
     read.durable = durable == 1;
     read.retired = retired == 1;

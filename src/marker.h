@@ -28,6 +28,7 @@ struct redlock__marker {
     bool durable; /* kept on disk before it is acknowledged, and no replicas, as far as seen */
     bool retired; /* doesn't count any more, for anybody */
     char run_id[REDLOCK_RUN_ID_LEN];
+    int64_t second_offset; /* second_repl_offset: another one is another server's data */
 };
 
 void redlock__marker_format(const struct redlock__marker *marker, char text[REDLOCK__MARKER_LEN]);

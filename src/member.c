@@ -31,9 +31,13 @@ static void begin_anew(struct redlock__member *member, int64_t now_ns)
     member->seen[0] = '\0';
 }
 
-static bool names_this_run(const struct redlock__member *member)
+/* A primary that was a replica for a while keeps its run id, and has the other's data: its
+ * second_repl_offset is another one from then on. */
+bool redlock__member_is_marked(const struct redlock__member *member)
 {
     return member->parsed && !member->marker.retired &&
+           member->facts.given[REDLOCK__FACT_REPLICATION] &&
+           member->marker.second_offset == member->facts.second_offset &&
            strcmp(member->marker.run_id, member->facts.run_id) == 0;
 }
 
@@ -52,6 +56,10 @@ static void take_marker(struct redlock__member *member)
 {
     member->parsed = member->facts.given[REDLOCK__FACT_MARKER] && member->facts.marked &&
                      redlock__marker_parse(member->facts.marker_text, &member->marker);
+    if (!redlock__member_is_marked(member))
+        return;
+    member->seen[0] = '\0'; /* that key went when the marker was written */
+    member->seen_since_ns = REDLOCK__NEVER;
 }
 
 static void take_base(struct redlock__member *member)
@@ -60,11 +68,23 @@ static void take_base(struct redlock__member *member)
                     redlock__base_parse(member->facts.base_text, &member->base);
 }
 
-static void take_replication(struct redlock__member *member)
+/* True if it is, or since `before` was, another server's replica: its data were exchanged. */
+static bool take_replication(struct redlock__member *member, const struct redlock__facts *before,
+                             int64_t now_ns)
 {
-    if (member->facts.given[REDLOCK__FACT_REPLICATION] &&
-        (member->facts.replicas > 0 || member->facts.replica))
+    const struct redlock__facts *facts = &member->facts;
+
+    if (!facts->given[REDLOCK__FACT_REPLICATION])
+        return false;
+    if (facts->replicas > 0 || facts->replica)
         member->replicas_seen = true;
+    if (!facts->replica && (!before->given[REDLOCK__FACT_REPLICATION] ||
+                            before->second_offset == facts->second_offset))
+        return false;
+    member->succeeded = true; /* being up for long says nothing */
+    member->waived = false;
+    begin_anew(member, now_ns);
+    return true;
 }
 
 /* The marker is gone, or another one that doesn't name this run: the keys beside it are gone or
@@ -74,7 +94,7 @@ static bool lost_marker(struct redlock__member *member, const char *before, int6
     const struct redlock__facts *facts = &member->facts;
 
     if (!facts->given[REDLOCK__FACT_MARKER] || strcmp(before, facts->marker_text) == 0 ||
-        names_this_run(member))
+        redlock__member_is_marked(member))
         return false;
     member->succeeded = true; /* being up for long says nothing */
     member->waived = false;
@@ -87,16 +107,16 @@ bool redlock__member_greeted(struct redlock__member *member, const struct redloc
 {
     bool another = strcmp(member->facts.run_id, facts->run_id) != 0;
     bool again = member->greeted;
-    char before[REDLOCK__MARKER_LEN];
+    struct redlock__facts before = member->facts;
     bool remembered = redlock__member_remembers(member);
+    bool exchanged;
 
-    memcpy(before, member->facts.marker_text, sizeof before);
     member->facts = *facts;
     member->greeted = true;
     member->seen_owed = false;
     take_marker(member);
     take_base(member);
-    take_replication(member);
+    exchanged = take_replication(member, &before, now_ns);
     if (remembered && !redlock__member_remembers(member))
         member->forgot_ns = now_ns;
     member->proven_ns = member->watched_ns;
@@ -111,7 +131,7 @@ bool redlock__member_greeted(struct redlock__member *member, const struct redloc
         member->counts_since_ns = REDLOCK__NEVER;
         return again && !member->waived;
     }
-    return lost_marker(member, before, now_ns);
+    return lost_marker(member, before.marker_text, now_ns) || exchanged;
 }
 
 /* The primary's own key for this run: gone or another one means that it was flushed. */
@@ -141,9 +161,8 @@ static bool take_seen(struct redlock__member *member, int64_t now_ns)
 static bool take_in(struct redlock__member *member, enum redlock__command command,
                     const struct redlock__facts *facts, int64_t now_ns)
 {
-    char before[REDLOCK__MARKER_LEN];
+    struct redlock__facts before = member->facts;
 
-    memcpy(before, member->facts.marker_text, sizeof before);
     member->facts = *facts;
     switch (redlock__fact_of(command)) {
     case REDLOCK__FACT_MARKER:
@@ -152,8 +171,7 @@ static bool take_in(struct redlock__member *member, enum redlock__command comman
             member->proven_ns = now_ns;
         break;
     case REDLOCK__FACT_REPLICATION:
-        take_replication(member);
-        break;
+        return take_replication(member, &before, now_ns);
     case REDLOCK__FACT_SEEN:
         return take_seen(member, now_ns);
     case REDLOCK__FACT_BASE:
@@ -166,7 +184,7 @@ static bool take_in(struct redlock__member *member, enum redlock__command comman
     case REDLOCK__FACTS:
         break;
     }
-    return lost_marker(member, before, now_ns);
+    return lost_marker(member, before.marker_text, now_ns);
 }
 
 bool redlock__member_told(struct redlock__member *member, enum redlock__command command,
@@ -238,7 +256,7 @@ static struct redlock__standing stand_marked(const struct redlock__member *membe
                                              const struct redlock__fleet *fleet, int64_t now_ns)
 {
     int64_t end_ns = probation_end(member, fleet);
-    if (names_this_run(member))
+    if (redlock__member_is_marked(member))
         return stand(REDLOCK_STANDING_COUNTS, true, now_ns, "marked: it has not restarted since");
     if (member->waived)
         return stand(REDLOCK_STANDING_COUNTS, true, now_ns,
@@ -364,7 +382,7 @@ bool redlock__member_on_probation(const struct redlock__member *member,
 {
     struct redlock__standing standing;
 
-    if (fleet->guard_ns == 0 || member->waived || names_this_run(member) ||
+    if (fleet->guard_ns == 0 || member->waived || redlock__member_is_marked(member) ||
         stand_apart(member, fleet, now_ns, &standing))
         return false;
     return fleet->marked ||
@@ -381,7 +399,7 @@ bool redlock__member_wants_mark(const struct redlock__member *member,
     /* The marker is evidence for everybody, also for those who ask for more than this client. */
     all.guard_ns = redlock__max(fleet->guard_ns, fleet->full_guard_ns);
     if (!fleet->marked || !redlock__member_standing(member, &all, now_ns).counts ||
-        member->facts.mark_refused || (names_this_run(member) && !demote))
+        member->facts.mark_refused || (redlock__member_is_marked(member) && !demote))
         return false;
     *marker = fleet->marker;
     marker->member = member->parsed ? member->marker.member : member->number;
@@ -389,6 +407,7 @@ bool redlock__member_wants_mark(const struct redlock__member *member,
                       !member->replicas_seen;
     if (member->parsed && !member->marker.durable && !member->waived)
         marker->durable = false; /* init alone says that again */
+    marker->second_offset = member->facts.second_offset;
     memcpy(marker->run_id, member->facts.run_id, sizeof marker->run_id);
     return true;
 }
@@ -429,7 +448,8 @@ bool redlock__member_wants_base(const struct redlock__member *members, uint32_t 
 
     if (!fleet->marked || fleet->guard_ns == 0 || member->counts_since_ns == REDLOCK__NEVER ||
         !member->facts.given[REDLOCK__FACT_BASE] || !member->facts.given[REDLOCK__FACT_FLOOR] ||
-        member->facts.recover_refused || redlock__member_remembers(member))
+        member->facts.recover_refused || redlock__member_remembers(member) ||
+        (member->facts.base_text[0] != '\0' && !member->based)) /* of a later version? */
         return false;
     memcpy(base->run_id, member->facts.run_id, sizeof base->run_id);
     base->number = member->base.number;

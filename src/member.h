@@ -85,6 +85,9 @@ bool redlock__member_told(struct redlock__member *member, enum redlock__command 
 void redlock__member_bar(struct redlock__member *member, int64_t now_ns);
 void redlock__member_unbar(struct redlock__member *member);
 
+/* Its marker names the run it is in, with the data it was written to. */
+bool redlock__member_is_marked(const struct redlock__member *member);
+
 struct redlock__standing redlock__member_standing(const struct redlock__member *member,
                                                   const struct redlock__fleet *fleet,
                                                   int64_t now_ns);

@@ -205,9 +205,14 @@ static void round_news(struct redlock__engine *engine, struct redlock__turn *tur
     if (event->result != REDLOCK__RESULT_TIMEOUT)
         set_idle(engine, turn, now_ns);
     if (ours && grant->lease != NULL && !grant->abandoned &&
-        event->result == REDLOCK__RESULT_ANSWER && send_wait(engine, turn, grant, now_ns)) {
-        turn->busy = true;
-        event->tag.round = 0;
+        event->result == REDLOCK__RESULT_ANSWER) {
+        if (send_wait(engine, turn, grant, now_ns)) {
+            turn->busy = true;
+            event->tag.round = 0;
+        } else { /* nobody can acknowledge it: no lock */
+            event->answer.vote = REDLOCK_VOTE_ERROR;
+            (void)snprintf(event->answer.text, sizeof event->answer.text, "out of memory");
+        }
     }
     grant->requests++; /* until we are through with it */
     redlock__engine_deliver(engine, THE_PRIMARY, event, now_ns);

@@ -65,6 +65,14 @@ void redlock__grant_free_if_done(struct redlock__engine *engine, struct redlock_
     free(grant);
 }
 
+/* Others may have extended a shared one to what wasn't known when it was adopted. */
+void redlock__engine_abandon(struct redlock__engine *engine, struct redlock__grant *grant)
+{
+    if (grant->shared)
+        grant->ttl_ms = redlock__max(grant->ttl_ms, engine->fleet.max_ttl_ms);
+    redlock__grant_abandon(grant, engine->fleet.max_ttl_ms);
+}
+
 /* ---- requests ----------------------------------------------------------- */
 
 static struct redlock__bytes encode(const struct redlock__grant *grant,
@@ -399,7 +407,7 @@ static void begin_release(struct redlock__engine *engine, struct redlock__lease 
     lease->wants = 0;
     redlock__lease_begin_release(lease, now_ns);
     count(engine, lease);
-    redlock__grant_abandon(grant, engine->fleet.max_ttl_ms);
+    redlock__engine_abandon(engine, grant);
     sent = send_grant(engine, grant, REDLOCK__CMD_RELEASE, lease->round_no,
                       redlock__grant_to_remove(grant, now_ns) & redlock__engine_ready(engine), 0,
                       now_ns);
@@ -416,7 +424,7 @@ static void abandon(struct redlock__engine *engine, struct redlock__lease *lease
         return;
     grant->lease = NULL;
     if (!grant->abandoned)
-        redlock__grant_abandon(grant, engine->fleet.max_ttl_ms);
+        redlock__engine_abandon(engine, grant);
     redlock__serve_removals(engine, grant, now_ns);
     if ((lease->wants & REDLOCK__WANT_PTTL) != 0)
         (void)send_grant(engine, grant, REDLOCK__CMD_HINT, 0,

@@ -267,9 +267,12 @@ static bool rebase(struct redlock__engine *engine, uint32_t ready, int64_t now_n
             (engine->bases_owed & bit_of(i)) != 0 || !engine->fleet.based ||
             redlock__member_remembers(member))
             continue;
-        if (redlock__member_wants_base(engine->members, i, &engine->fleet, ready, &base))
+        if (now_ns < engine->base_ns[i])
+            wanted = true;
+        else if (redlock__member_wants_base(engine->members, i, &engine->fleet, ready, &base)) {
+            engine->base_ns[i] = redlock__add(now_ns, PERIOD_MS * REDLOCK__MS);
             (void)redlock__watch_base(engine, i, &base, now_ns);
-        else
+        } else
             wanted = wanted || !member->facts.recover_refused;
     }
     return wanted;
@@ -344,6 +347,16 @@ static void remark(struct redlock__engine *engine, uint32_t i, int64_t now_ns)
     (void)redlock__watch_mark(engine, i, &marker, member->waived ? "" : member->seen, now_ns);
 }
 
+/* What this client writes down for others is evidence for those who ask for the whole guard. */
+static bool counts_for_all(const struct redlock__engine *engine,
+                           const struct redlock__member *member, int64_t now_ns)
+{
+    struct redlock__fleet all = engine->fleet;
+
+    all.guard_ns = redlock__max(all.guard_ns, all.full_guard_ns);
+    return redlock__member_standing(member, &all, now_ns).counts;
+}
+
 void redlock__watch_settle(struct redlock__engine *engine, int64_t now_ns)
 {
     uint32_t ready = redlock__engine_ready(engine), counting = 0, strangers = 0;
@@ -358,7 +371,7 @@ void redlock__watch_settle(struct redlock__engine *engine, int64_t now_ns)
         bool is_ready = (ready & bit_of(i)) != 0;
 
         counting |= standing.counts ? bit_of(i) : 0;
-        if (!standing.counts)
+        if (!counts_for_all(engine, member, now_ns))
             member->counts_since_ns = REDLOCK__NEVER;
         else if (member->counts_since_ns == REDLOCK__NEVER)
             member->counts_since_ns = now_ns;
@@ -395,7 +408,7 @@ void redlock__watch_greeted(struct redlock__engine *engine, uint32_t i, int64_t 
     engine->probes[i] = 0;
     engine->times_owed &= ~bit_of(i);
     engine->marks_owed &= ~bit_of(i);
-    engine->mark_ns[i] = INT64_MIN;
+    engine->mark_ns[i] = engine->base_ns[i] = INT64_MIN;
     engine->bases_owed &= ~bit_of(i);
     engine->doubted &= ~bit_of(i);
     if (redlock__member_greeted(member, facts, now_ns))
@@ -416,13 +429,15 @@ void redlock__watch_news(struct redlock__engine *engine, uint32_t i,
 
     if (command == REDLOCK__CMD_TIME)
         engine->times_owed &= ~bit_of(i);
-    if (event->result == REDLOCK__RESULT_TIMEOUT)
-        return;
-    engine->probes[i] -= engine->probes[i] > 0;
     if (command == REDLOCK__CMD_MARK)
         engine->marks_owed &= ~bit_of(i);
     if (command == REDLOCK__CMD_RECOVER)
         engine->bases_owed &= ~bit_of(i);
+    if (event->result == REDLOCK__RESULT_TIMEOUT) {
+        redlock__init_news(engine, now_ns);
+        return;
+    }
+    engine->probes[i] -= engine->probes[i] > 0;
     if (event->result == REDLOCK__RESULT_DROPPED) {
         member->seen_owed = false;
         redlock__init_news(engine, now_ns);

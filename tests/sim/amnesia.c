@@ -36,7 +36,8 @@ void amnesia_mark(struct sim *sim, uint32_t node, bool durable)
                                      .n = sim->config.n,
                                      .quorum = sim->config.n / 2 + 1,
                                      .max_ttl_ms = sim->config.max_ttl_ms,
-                                     .durable = durable};
+                                     .durable = durable,
+                                     .second_offset = sim->servers[node].second_offset};
     char text[REDLOCK__MARKER_LEN];
 
     sim_server_run_id(&sim->servers[node], marker.run_id);

@@ -5,6 +5,7 @@
  */
 #include <string.h>
 
+#include "amnesia.h"
 #include "facts.h"
 #include "scenario.h"
 #include "validity.h"
@@ -156,6 +157,37 @@ START_TEST(without_scripts_and_native_commands_the_missing_right_is_named)
                              : "NOPERM for eval and set +get: grant +eval or +set +get");
     ck_assert_int_eq(sim_release_now(sim, lock), REDLOCK_NO_QUORUM);
     sim_run(sim, SIM_S);
+    scenario_end(sim);
+}
+END_TEST
+
+/* What may have been promised to others isn't known before the markers are read. */
+START_TEST(a_lock_taken_over_at_once_is_not_cut)
+{
+    struct sim_config config = sim_defaults(3, 2, scenario_seed(45 + (uint64_t)_i));
+    config.max_ttl_ms = 0;
+    config.restart_guard_ms = REDLOCK_GUARD_AUTO;
+    struct sim *sim = sim_new(&config);
+    sim->checks &= ~(uint32_t)SIM_CHECK_EXCLUSIVE; /* both have the token */
+    sim->config.max_ttl_ms = 600000; /* what the primaries are marked with */
+    for (uint32_t i = 0; i < 3; i++) {
+        sim->servers[i].native = REDLOCK__CAN_SET_IFEQ | REDLOCK__CAN_DELIFEQ;
+        amnesia_mark(sim, i, false);
+    }
+    scenario_connect(sim);
+    struct sim_lock *lock = scenario_hold_all(sim, 300000), *taken;
+    char value[64] = "";
+    strncpy(value, sim_token(lock), sizeof(value) - 1);
+    sim->config.max_ttl_ms = 0;
+    sim_start_client(sim, 1);
+    taken = sim_adopt(sim, 1, "k", value, 7, 60000);
+    ck_assert_int_eq(sim_extend_now(sim, taken, 60000), REDLOCK_OK);
+    sim_run(sim, 5 * SIM_MS);
+    for (int i = 0; i < 3; i++)
+        ck_assert_int_gt(sim_pttl(sim, (uint32_t)i, "k"), 299000);
+    sim_forget(sim, taken, true);
+    ck_assert_int_eq(sim_release_now(sim, lock), REDLOCK_OK);
+    sim_run(sim, 5 * SIM_MS);
     scenario_end(sim);
 }
 END_TEST
@@ -369,6 +401,7 @@ int main(void)
     tcase_add_loop_test(t, a_refused_native_command_is_a_script_at_once_and_from_then_on, 0, 4);
     tcase_add_loop_test(t, without_scripts_and_native_commands_the_missing_right_is_named, 0, 2);
     tcase_add_test(t, a_lock_taken_over_is_extended_without_scripts_for_the_longest_time);
+    tcase_add_loop_test(t, a_lock_taken_over_at_once_is_not_cut, 0, 5);
 
     t = scenario_case(suite, "trails", 20);
     tcase_add_loop_test(t, a_late_shorter_extend_cuts_nothing, 0, 12);

@@ -379,6 +379,30 @@ static void add_holds(TCase *t)
     tcase_add_loop_test(t, a_failed_extend_does_not_release_a_valid_lease, 0, 10);
 }
 
+/* The renewal that came due while the extend waited had joined it. */
+START_TEST(a_cancelled_extend_takes_no_renewal_along)
+{
+    struct sim *sim = scenario_new(3, 1, 990 + (uint64_t)_i);
+    struct sim_lock *lock = scenario_hold_renewed(sim, 0, 3000);
+
+    sim_run(sim, 500 * SIM_MS);
+    for (int i = 0; i < 3; i++) {
+        sim_cut(sim, 0, i, false);
+        sim_black_hole(sim, 0, i, true); /* it goes on connecting */
+    }
+    sim_run(sim, 450 * SIM_MS);
+    (void)sim_extend(sim, lock, 0);
+    sim_run(sim, 100 * SIM_MS); /* the renewal is due in here */
+    sim_cancel(sim, lock);
+    sim_heal(sim);
+    sim_run(sim, 6 * SIM_S);
+    ck_assert(sim_held(sim, lock));
+    ck_assert_int_eq(sim_release_now(sim, lock), REDLOCK_OK);
+    sim_run(sim, 10 * SIM_MS);
+    scenario_end(sim);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("renewal");
@@ -393,5 +417,6 @@ int main(void)
 
     t = scenario_case(suite, "ten thousand releases", 60);
     tcase_add_loop_test(t, releasing_while_a_renewal_fires_leaves_no_key_and_tells_no_loss, 0, 100);
+    tcase_add_loop_test(t, a_cancelled_extend_takes_no_renewal_along, 0, 20);
     return scenario_main(suite);
 }

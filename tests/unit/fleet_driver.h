@@ -44,7 +44,8 @@ static inline struct redlock__facts facts_of(uint32_t i, char run)
 
 static inline struct redlock__marker marker_of(uint32_t i, char run)
 {
-    struct redlock__marker marker = {.fleet = UINT64_C(0xfee1000000000001),
+    struct redlock__marker marker = {.second_offset = -1,
+                                     .fleet = UINT64_C(0xfee1000000000001),
                                      .member = i + 1,
                                      .n = MEMBERS,
                                      .quorum = 3,

@@ -9,7 +9,7 @@
 #define RUN_ID "0123456789abcdef0123456789abcdef01234567"
 #define GOOD                                                                                       \
     "redlock=1 fleet=00000000000000ff member=2 n=5 quorum=3 max_ttl_ms=60000 durable=1 "           \
-    "retired=0 run=" RUN_ID
+    "retired=0 run=" RUN_ID " offset=-1"
 
 static const struct redlock__marker good = {.fleet = 0xff,
                                             .member = 2,
@@ -17,7 +17,8 @@ static const struct redlock__marker good = {.fleet = 0xff,
                                             .quorum = 3,
                                             .max_ttl_ms = 60000,
                                             .durable = true,
-                                            .run_id = RUN_ID};
+                                            .run_id = RUN_ID,
+                                            .second_offset = -1};
 
 static void assert_same(const struct redlock__marker *a, const struct redlock__marker *b)
 {
@@ -29,6 +30,7 @@ static void assert_same(const struct redlock__marker *a, const struct redlock__m
     ck_assert_int_eq(a->durable, b->durable);
     ck_assert_int_eq(a->retired, b->retired);
     ck_assert_str_eq(a->run_id, b->run_id);
+    ck_assert_int_eq(a->second_offset, b->second_offset);
 }
 
 START_TEST(the_text_is_for_people_too)
@@ -61,7 +63,8 @@ static const struct redlock__marker markers[] = {
      .quorum = 3,
      .max_ttl_ms = 2,
      .durable = true,
-     .run_id = "Z9"},
+     .run_id = "Z9",
+     .second_offset = 123456789012345},
 };
 
 START_TEST(what_is_written_is_read_back)
@@ -82,53 +85,58 @@ static const char *const malformed[] = {
     " " GOOD,
     GOOD " ",
     GOOD "\n",
-    GOOD "8", /* a run id of 41 */
+    "redlock=1 fleet=00000000000000ff member=2 n=5 quorum=3 max_ttl_ms=60000 durable=1 retired=0 "
+    "run=" RUN_ID "8 offset=-1", /* of 41 */
+    "redlock=1 fleet=00000000000000ff member=2 n=5 quorum=3 max_ttl_ms=60000 durable=1 retired=0 "
+    "run=" RUN_ID,
+    GOOD "x",
     GOOD " shard=1",
     "redlock=2 fleet=00000000000000ff member=2 n=5 quorum=3 max_ttl_ms=60000 durable=1 retired=0 "
-    "run=" RUN_ID,
+    "run=" RUN_ID " offset=-1",
     "redlock=10 fleet=00000000000000ff member=2 n=5 quorum=3 max_ttl_ms=60000 durable=1 retired=0 "
-    "run=" RUN_ID,
+    "run=" RUN_ID " offset=-1",
     "redlock=1  fleet=00000000000000ff member=2 n=5 quorum=3 max_ttl_ms=60000 durable=1 retired=0 "
-    "run=" RUN_ID,
-    "redlock=1 fleet=ff member=2 n=5 quorum=3 max_ttl_ms=60000 durable=1 retired=0 run=" RUN_ID,
+    "run=" RUN_ID " offset=-1",
+    "redlock=1 fleet=ff member=2 n=5 quorum=3 max_ttl_ms=60000 durable=1 retired=0 run=" RUN_ID
+    " offset=-1",
     "redlock=1 fleet=00000000000000FF member=2 n=5 quorum=3 max_ttl_ms=60000 durable=1 retired=0 "
-    "run=" RUN_ID,
+    "run=" RUN_ID " offset=-1",
     "redlock=1 fleet=0x000000000000ff member=2 n=5 quorum=3 max_ttl_ms=60000 durable=1 retired=0 "
-    "run=" RUN_ID,
+    "run=" RUN_ID " offset=-1",
     "redlock=1 fleet=000000000000000ff member=2 n=5 quorum=3 max_ttl_ms=60000 durable=1 retired=0 "
-    "run=" RUN_ID,
+    "run=" RUN_ID " offset=-1",
     "redlock=1 fleet=000000000000zzff member=2 n=5 quorum=3 max_ttl_ms=60000 durable=1 retired=0 "
-    "run=" RUN_ID,
+    "run=" RUN_ID " offset=-1",
     "redlock=1 fleet=00000000000000ff member=02 n=5 quorum=3 max_ttl_ms=60000 durable=1 retired=0 "
-    "run=" RUN_ID,
+    "run=" RUN_ID " offset=-1",
     "redlock=1 fleet=00000000000000ff member=-2 n=5 quorum=3 max_ttl_ms=60000 durable=1 retired=0 "
-    "run=" RUN_ID,
+    "run=" RUN_ID " offset=-1",
     "redlock=1 fleet=00000000000000ff member=2 n=+5 quorum=3 max_ttl_ms=60000 durable=1 retired=0 "
-    "run=" RUN_ID,
+    "run=" RUN_ID " offset=-1",
     "redlock=1 fleet=00000000000000ff member=2 n=100000 quorum=3 max_ttl_ms=60000 durable=1 "
-    "retired=0 run=" RUN_ID,
+    "retired=0 run=" RUN_ID " offset=-1",
     "redlock=1 fleet=00000000000000ff member=2 n= quorum=3 max_ttl_ms=60000 durable=1 retired=0 "
-    "run=" RUN_ID,
+    "run=" RUN_ID " offset=-1",
     "redlock=1 fleet=00000000000000ff member=2 quorum=3 n=5 max_ttl_ms=60000 durable=1 retired=0 "
-    "run=" RUN_ID,
+    "run=" RUN_ID " offset=-1",
     "redlock=1 fleet=00000000000000ff n=5 quorum=3 max_ttl_ms=60000 durable=1 retired=0 "
-    "run=" RUN_ID,
+    "run=" RUN_ID " offset=-1",
     "redlock=1 fleet=00000000000000ff member=2 n=5 quorum=3 max_ttl_ms=0 durable=1 retired=0 "
-    "run=" RUN_ID,
+    "run=" RUN_ID " offset=-1",
     "redlock=1 fleet=00000000000000ff member=2 n=5 quorum=3 max_ttl_ms=-1 durable=1 retired=0 "
-    "run=" RUN_ID,
+    "run=" RUN_ID " offset=-1",
     "redlock=1 fleet=00000000000000ff member=2 n=5 quorum=3 max_ttl_ms=31536000001 durable=1 "
-    "retired=0 run=" RUN_ID,
+    "retired=0 run=" RUN_ID " offset=-1",
     "redlock=1 fleet=00000000000000ff member=2 n=5 quorum=3 max_ttl_ms=99999999999999999999 "
-    "durable=1 retired=0 run=" RUN_ID,
+    "durable=1 retired=0 run=" RUN_ID " offset=-1",
     "redlock=1 fleet=00000000000000ff member=2 n=5 quorum=3 max_ttl_ms=60000 durable=2 retired=0 "
-    "run=" RUN_ID,
+    "run=" RUN_ID " offset=-1",
     "redlock=1 fleet=00000000000000ff member=2 n=5 quorum=3 max_ttl_ms=60000 durable=1 retired=2 "
-    "run=" RUN_ID,
+    "run=" RUN_ID " offset=-1",
     "redlock=1 fleet=00000000000000ff member=2 n=5 quorum=3 max_ttl_ms=60000 durable=01 retired=0 "
-    "run=" RUN_ID,
+    "run=" RUN_ID " offset=-1",
     "redlock=1 fleet=00000000000000ff member=2 n=5 quorum=3 max_ttl_ms=60000 durable=yes "
-    "retired=0 run=" RUN_ID,
+    "retired=0 run=" RUN_ID " offset=-1",
     "redlock=1 fleet=00000000000000ff member=2 n=5 quorum=3 max_ttl_ms=60000 durable=1 retired=0 "
     "run=",
     "redlock=1 fleet=00000000000000ff member=2 n=5 quorum=3 max_ttl_ms=60000 durable=1 retired=0 "
@@ -136,7 +144,7 @@ static const char *const malformed[] = {
     "redlock=1 fleet=00000000000000ff member=2 n=5 quorum=3 max_ttl_ms=60000 durable=1 retired=0 "
     "run=01234\xff",
     "REDLOCK=1 fleet=00000000000000ff member=2 n=5 quorum=3 max_ttl_ms=60000 durable=1 retired=0 "
-    "run=" RUN_ID,
+    "run=" RUN_ID " offset=-1",
 };
 
 START_TEST(what_is_malformed_is_not_understood)
@@ -185,12 +193,14 @@ START_TEST(the_longest_text_has_room)
                                       .quorum = UINT32_MAX,
                                       .max_ttl_ms = INT64_MIN,
                                       .durable = true,
-                                      .retired = true};
+                                      .retired = true,
+                                      .second_offset = INT64_MIN};
     char text[REDLOCK__MARKER_LEN];
     memset(longest.run_id, 'f', sizeof(longest.run_id) - 1);
     redlock__marker_format(&longest, text);
     ck_assert_uint_lt(strlen(text), sizeof(text) - 1);
-    ck_assert_str_eq(strstr(text, "run="), "run=ffffffffffffffffffffffffffffffffffffffff");
+    ck_assert_str_eq(strstr(text, "run="),
+                     "run=ffffffffffffffffffffffffffffffffffffffff offset=-9223372036854775808");
 }
 END_TEST
 

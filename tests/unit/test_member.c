@@ -417,6 +417,49 @@ START_TEST(a_marker_of_another_run_in_its_place_is_no_better)
 }
 END_TEST
 
+/* Master, replica, master again, in one run: it has the other's data, and the same marker. */
+START_TEST(who_was_a_replica_for_a_while_begins_anew)
+{
+    mark_others();
+    facts = marked_facts_of(0, 'a', 'a');
+    greeted(0, &facts);
+    settle();
+    assert_kind(0, REDLOCK_STANDING_COUNTS);
+    now += S(500);
+    if (_i == 0) { /* seen as one */
+        facts.replica = true;
+        ck_assert(told(REDLOCK__CMD_INFO_REPLICATION));
+        settle();
+        assert_kind(0, REDLOCK_STANDING_REPLICA);
+        facts.replica = false;
+    }
+    facts.second_offset = 4711;
+    ck_assert(_i == 2 ? greeted(0, &facts) : told(REDLOCK__CMD_INFO_REPLICATION));
+    settle();
+    assert_kind(0, REDLOCK_STANDING_GUARD);
+    ck_assert_int_eq(standing_of(0).counts_at_ns, now + guard_ns);
+    now += guard_ns;
+    told_seen("77", 62);
+    told_seen("77", 62);
+    assert_kind(0, REDLOCK_STANDING_COUNTS);
+}
+END_TEST
+
+/* The key that vouched went when the marker was written: it is no condition for the next one. */
+START_TEST(a_demotion_after_a_probation_has_no_stale_condition)
+{
+    struct redlock__marker marker;
+    restarted();
+    facts.durable = true;
+    now += guard_ns;
+    told_seen("77", 62);
+    told_seen("77", 62);
+    ck_assert(wants(&marker));
+    told_marker(&marker);
+    ck_assert_str_eq(members[0].seen, "");
+}
+END_TEST
+
 START_TEST(a_marker_nobody_could_read_did_not_vanish)
 {
     mark_others();
@@ -973,6 +1016,8 @@ static void add_probation(TCase *t)
     tcase_add_test(t, where_the_key_is_refused_the_marker_has_to_stay);
     tcase_add_loop_test(t, a_marker_that_vanished_took_the_leases_with_it, 0, 2);
     tcase_add_test(t, a_marker_of_another_run_in_its_place_is_no_better);
+    tcase_add_loop_test(t, who_was_a_replica_for_a_while_begins_anew, 0, 3);
+    tcase_add_test(t, a_demotion_after_a_probation_has_no_stale_condition);
     tcase_add_test(t, a_marker_nobody_could_read_did_not_vanish);
     tcase_add_test(t, a_marker_refused_for_once_makes_no_misfit);
     tcase_add_test(t, in_a_known_fleet_uptime_is_not_trusted_any_more);

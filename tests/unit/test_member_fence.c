@@ -79,7 +79,8 @@ START_TEST(it_remembers_with_a_base_of_this_run_and_a_floor)
     ck_assert_int_eq(redlock__member_remembers(&members[0]), cases[_i].remembers);
     for (uint32_t i = 1; i < MEMBERS; i++)
         tell_floor(i);
-    ck_assert_int_eq(wants(ALL), !cases[_i].remembers);
+    /* What nobody understands may be of a later version: left alone. */
+    ck_assert_int_eq(wants(ALL), !cases[_i].remembers && cases[_i].run != '?');
 }
 END_TEST
 
