@@ -169,7 +169,7 @@ START_TEST(a_lock_taken_over_at_once_is_not_cut)
     config.restart_guard_ms = REDLOCK_GUARD_AUTO;
     struct sim *sim = sim_new(&config);
     sim->checks &= ~(uint32_t)SIM_CHECK_EXCLUSIVE; /* both have the token */
-    sim->config.max_ttl_ms = 600000; /* what the primaries are marked with */
+    sim->config.max_ttl_ms = 600000;               /* what the primaries are marked with */
     for (uint32_t i = 0; i < 3; i++) {
         sim->servers[i].native = REDLOCK__CAN_SET_IFEQ | REDLOCK__CAN_DELIFEQ;
         amnesia_mark(sim, i, false);
