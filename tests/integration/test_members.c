@@ -851,6 +851,7 @@ START_TEST(test_promoted_replica)
     redlock_lock_options lock = lock_options(1000, 0);
     redlock_client *client, *other;
     redlock_lock *held, *second;
+    const char *offset;
     char text[300], run[41];
 
     mark_all(LONG_TTL_MS);
@@ -870,6 +871,8 @@ START_TEST(test_promoted_replica)
     (void)snprintf(run, sizeof run, "%.40s",
                    strstr(servers_command(N, "INFO", "server", NULL), "run_id:") + 7);
     memcpy(strstr(text, "run=") + 4, run, 40);
+    offset = strstr(servers_command(N, "INFO", "replication", NULL), "second_repl_offset:");
+    (void)snprintf(strstr(text, "offset=") + 7, 20, "%ld", strtol(offset + 19, NULL, 10));
     (void)servers_command(N, "SET", "redlock:fleet", text, NULL);
     other = new_client(&options);
     AWAIT(all_count(other));
