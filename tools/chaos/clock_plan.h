@@ -92,8 +92,7 @@ static inline struct clock_settings clock_plan_settings(const struct clock_plan 
         before = atomic_load_explicit(&plan->sequence, memory_order_acquire);
         for (int i = 0; i < CLOCK_WORDS; i++)
             settings.word[i] =
-                atomic_load_explicit(&plan->slots[before % 2][i], memory_order_relaxed);
-        atomic_thread_fence(memory_order_acquire);
+                atomic_load_explicit(&plan->slots[before % 2][i], memory_order_acquire);
         after = atomic_load_explicit(&plan->sequence, memory_order_relaxed);
     } while (before != after);
     return settings;
