@@ -6,6 +6,7 @@
 
 #include <check.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "validity.h"
 
@@ -213,6 +214,7 @@ static void step(int64_t now_ns)
 START_TEST(it_says_what_a_list_would_say)
 {
     int64_t now_ns = 1000;
+    memset(list, 0, sizeof(list)); /* without forks the one before left it */
     state = (uint64_t)_i;
     first = behind = 0;
     for (int turn = 0; turn < MOST; turn++) {
