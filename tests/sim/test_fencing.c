@@ -135,6 +135,8 @@ static const struct {
 
 START_TEST(a_weaker_way_fails)
 {
+    if (seeds_in_all() < SEEDS) /* where each run is slow: it is found out without */
+        return;
     choose = broken[_i].choose;
     for (uint64_t k = 0; k < CONTROL_SEEDS; k++)
         if (strstr(fencing_run(8500000 + k, &broken[_i].config).violation, "after") != NULL)
