@@ -365,7 +365,8 @@ REDLOCK_API void redlock_lock_options_init(redlock_lock_options *options);
  * Source: "Distributed Locks with Redis", redis.io, section "The Redlock algorithm".
  *
  * options may be NULL for the defaults.
- * Threads: any. Blocks: wait_ms; with wait 0 at most connect timeout + node timeout.
+ * Threads: any. Blocks: wait_ms; with wait 0 at most connect timeout + node timeout, and with a
+ * fence one node timeout more, where the numbers of the primaries have to be settled.
  * Returns:
  *   0             you hold it; *lock is the handle
  *   BUSY          somebody else holds it, or the votes were split
