@@ -320,10 +320,12 @@ START_TEST(test_wait_that_ends_in_an_attempt)
     for (int i = 0; i < 3; i++) {
         proxies[i] = proxy_new(servers_port(2 + i));
         uris[2 + i] = proxy_uri(proxies[i]);
-        proxy_set_at(proxies[i], "SET", 2, PROXY_REPLIES, PROXY_HOLD);
     }
     slow.node_timeout_ms = 60000;
     client = new_client(&slow);
+    AWAIT(is_settled(client, N)); /* or the first attempt may go without a slow connection */
+    for (int i = 0; i < 3; i++)
+        proxy_set_at(proxies[i], "SET", 2, PROXY_REPLIES, PROXY_HOLD);
     assert_rc(try_lock(client, &options), REDLOCK_BUSY);
     ck_assert_int_eq(proxy_count(proxies[0], "SET"), 2);
     for (int i = 0; i < 3; i++)
