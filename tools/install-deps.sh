@@ -46,6 +46,7 @@ else
     want "gcc libc6-dev" has_libc
     want libhiredis-dev pkg-config --exists "hiredis >= 0.14.1"
     want libssl-dev pkg-config --exists "openssl >= 1.1.1"
+    want libjansson-dev pkg-config --exists "jansson >= 2.10"
     want redis-server command -v redis-server
     want redis-tools command -v redis-cli
 fi
@@ -67,11 +68,11 @@ missing=${missing# }
 
 if ! command -v apt-get >/dev/null; then
     if command -v dnf >/dev/null; then
-        echo "Type: sudo dnf install cmake ninja-build pkgconf-pkg-config gcc gcc-c++ hiredis-devel openssl-devel openssl check-devel redis git valgrind clang clang-tools-extra cppcheck ShellCheck"
+        echo "Type: sudo dnf install cmake ninja-build pkgconf-pkg-config gcc gcc-c++ hiredis-devel openssl-devel openssl jansson-devel check-devel redis git valgrind clang clang-tools-extra cppcheck ShellCheck"
     elif command -v pacman >/dev/null; then
-        echo "Type: sudo pacman -S --needed cmake ninja pkgconf gcc hiredis openssl check redis git valgrind clang cppcheck shellcheck"
+        echo "Type: sudo pacman -S --needed cmake ninja pkgconf gcc hiredis openssl jansson check redis git valgrind clang cppcheck shellcheck"
     elif command -v apk >/dev/null; then
-        echo "Type: sudo apk add cmake ninja pkgconf gcc g++ musl-dev hiredis-dev openssl-dev openssl check-dev redis git valgrind clang clang-extra-tools cppcheck shellcheck"
+        echo "Type: sudo apk add cmake ninja pkgconf gcc g++ musl-dev hiredis-dev openssl-dev openssl jansson-dev check-dev redis git valgrind clang clang-extra-tools cppcheck shellcheck"
     else
         echo "Install these with your package manager (Debian's names): $missing"
     fi >&2
