@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 struct runtime;
 struct clock_plan;
@@ -41,6 +42,10 @@ struct runtime_options {
 
 /* Starts nothing yet; finds out that it can. NULL: text says what is missing and what to do. */
 struct runtime *runtime_new(const struct runtime_options *options, char *text, size_t text_size);
+/* Makes a directory for a run, and leaves word in it whose it is. 0, or -1 and text. */
+int runtime_directory(char *path, size_t size, char *text, size_t text_size);
+/* From a signal handler: whatever waits gives up, with -1. runtime_free() still ends everything. */
+void runtime_interrupt(struct runtime *runtime);
 /* Ends and removes everything it started. NULL is fine. */
 void runtime_free(struct runtime *runtime);
 /* The same for what runs that were killed left behind (a run that is alive is left alone). How many
@@ -112,5 +117,7 @@ int runtime_promote(struct runtime *runtime, unsigned node);
 
 /* Whether requests to a node can be dropped in the kernel, inside namespaces of our own. */
 bool runtime_can_drop(const struct runtime *runtime);
+/* Drops requests on their way into the node, or lets them pass again. */
+int runtime_drop(struct runtime *runtime, unsigned node, bool on);
 
 #endif

@@ -1,0 +1,216 @@
+/*
+ * A thread and two connections a node: one hears keyspace events, the other asks what the key's
+ * value and its expiry are. A key that changed in between tells its newer state, which has an
+ * event of its own to come: a record may come twice, never wrong.
+ */
+#include "observer.h"
+
+#include <errno.h>
+#include <hiredis/hiredis.h>
+#include <poll.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "history.h"
+#include "runtime.h"
+
+enum {
+    LOOK_MS = 100,    /* how often a silent watcher looks whether it is over */
+    AGAIN_MS = 20,    /* between attempts to connect */
+    ANSWER_MS = 1000, /* of a node that isn't frozen */
+    OWNER_LEN = 16
+};
+
+struct watcher {
+    struct observer *observer;
+    unsigned node;
+    pthread_t thread;
+    redisContext *events, *questions;
+    bool told; /* that it watches */
+};
+
+struct observer {
+    struct runtime *runtime;
+    struct history *history;
+    atomic_bool over;
+    sem_t watching;
+    unsigned nodes;
+    struct watcher watchers[]; /* nodes */
+};
+
+static void disconnect(struct watcher *watcher)
+{
+    if (watcher->events != NULL)
+        redisFree(watcher->events);
+    if (watcher->questions != NULL)
+        redisFree(watcher->questions);
+    watcher->events = watcher->questions = NULL;
+}
+
+static bool asked(redisContext *context, const char *command)
+{
+    redisReply *reply = redisCommand(context, command);
+    bool fine = reply != NULL && reply->type != REDIS_REPLY_ERROR;
+
+    freeReplyObject(reply);
+    return fine;
+}
+
+static bool connect_both(struct watcher *watcher)
+{
+    const struct runtime *runtime = watcher->observer->runtime;
+
+    watcher->events = runtime_connect(runtime, watcher->node, ANSWER_MS);
+    watcher->questions = runtime_connect(runtime, watcher->node, ANSWER_MS);
+    return watcher->events != NULL && watcher->questions != NULL &&
+           asked(watcher->questions, "CONFIG SET notify-keyspace-events KEA") &&
+           asked(watcher->events, "PSUBSCRIBE __keyevent@0__:*");
+}
+
+/* Keys and values that aren't text are not those of a lock of ours: no record. */
+static void put(struct watcher *watcher, json_t *record)
+{
+    if (record != NULL)
+        history_put(watcher->observer->history, record);
+}
+
+static void record_gone(struct watcher *watcher, const redisReply *key, const char *how)
+{
+    put(watcher, json_pack("{s:s, s:i, s:s%, s:s}", "type", "keygone", "node", (int)watcher->node,
+                           "name", key->str, key->len, "how", how));
+}
+
+/* False: the connection is gone. */
+static bool record_key(struct watcher *watcher, const redisReply *key)
+{
+    redisContext *context = watcher->questions;
+    redisReply *replies[4] = {NULL};
+    const redisReply *found;
+    bool connected = true;
+
+    redisAppendCommand(context, "MULTI");
+    redisAppendCommand(context, "GET %b", key->str, key->len);
+    redisAppendCommand(context, "PEXPIRETIME %b", key->str, key->len);
+    redisAppendCommand(context, "EXEC");
+    for (int i = 0; i < 4 && connected; i++)
+        connected = redisGetReply(context, (void **)&replies[i]) == REDIS_OK;
+    found = replies[3];
+    if (found != NULL && found->type == REDIS_REPLY_ARRAY && found->elements == 2 &&
+        found->element[0]->type == REDIS_REPLY_STRING &&
+        found->element[1]->type == REDIS_REPLY_INTEGER && found->element[1]->integer > 0) {
+        const redisReply *value = found->element[0];
+        size_t length = value->len < OWNER_LEN ? value->len : OWNER_LEN;
+
+        put(watcher, json_pack("{s:s, s:i, s:s%, s:s%, s:I}", "type", "key", "node",
+                               (int)watcher->node, "name", key->str, key->len, "owner", value->str,
+                               length, "when_ms", (json_int_t)found->element[1]->integer));
+    }
+    for (int i = 0; i < 4; i++)
+        freeReplyObject(replies[i]);
+    return connected;
+}
+
+/* SET with a time and PEXPIRE both tell "expire". */
+static bool heard(struct watcher *watcher, const redisReply *reply)
+{
+    const char *event;
+    const redisReply *key;
+
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 4 ||
+        reply->element[2]->type != REDIS_REPLY_STRING ||
+        reply->element[3]->type != REDIS_REPLY_STRING)
+        return true;
+    event = strchr(reply->element[2]->str, ':');
+    key = reply->element[3];
+    if (event == NULL || strncmp(key->str, "redlock:", 8) == 0)
+        return true;
+    event++;
+    if (strcmp(event, "expire") == 0)
+        return record_key(watcher, key);
+    if (strcmp(event, "del") == 0 || strcmp(event, "expired") == 0 || strcmp(event, "evicted") == 0)
+        record_gone(watcher, key, event);
+    return true;
+}
+
+/* Waits for input by poll(), so that a frozen node isn't taken for a dead one. */
+static bool hear_some(struct watcher *watcher)
+{
+    struct pollfd input = {.fd = watcher->events->fd, .events = POLLIN};
+    redisReply *reply = NULL;
+    bool connected = true;
+
+    if (poll(&input, 1, LOOK_MS) <= 0)
+        return true;
+    if (redisBufferRead(watcher->events) != REDIS_OK)
+        return false;
+    while (connected &&
+           (connected = redisGetReplyFromReader(watcher->events, (void **)&reply) == REDIS_OK) &&
+           reply != NULL) {
+        connected = heard(watcher, reply);
+        freeReplyObject(reply);
+    }
+    return connected;
+}
+
+static void *watch(void *context)
+{
+    struct watcher *watcher = context;
+    struct observer *observer = watcher->observer;
+
+    while (!atomic_load(&observer->over)) {
+        if (connect_both(watcher)) {
+            if (!watcher->told)
+                sem_post(&observer->watching);
+            watcher->told = true;
+            while (!atomic_load(&observer->over) && hear_some(watcher))
+                ;
+        }
+        disconnect(watcher);
+        if (!atomic_load(&observer->over))
+            (void)poll(NULL, 0, AGAIN_MS);
+    }
+    return NULL;
+}
+
+struct observer *observer_new(struct runtime *runtime, unsigned nodes, struct history *history)
+{
+    struct observer *observer = calloc(1, sizeof *observer + nodes * sizeof observer->watchers[0]);
+
+    if (observer == NULL)
+        return NULL;
+    observer->runtime = runtime;
+    observer->history = history;
+    (void)sem_init(&observer->watching, 0, 0);
+    for (; observer->nodes < nodes; observer->nodes++) {
+        struct watcher *watcher = &observer->watchers[observer->nodes];
+        int error;
+
+        watcher->observer = observer;
+        watcher->node = observer->nodes + 1;
+        error = pthread_create(&watcher->thread, NULL, watch, watcher);
+        if (error != 0) {
+            observer_free(observer);
+            errno = error;
+            return NULL;
+        }
+    }
+    for (unsigned i = 0; i < nodes; i++)
+        while (sem_wait(&observer->watching) != 0)
+            ;
+    return observer;
+}
+
+void observer_free(struct observer *observer)
+{
+    if (observer == NULL)
+        return;
+    atomic_store(&observer->over, true);
+    for (unsigned i = 0; i < observer->nodes; i++)
+        (void)pthread_join(observer->watchers[i].thread, NULL);
+    (void)sem_destroy(&observer->watching);
+    free(observer);
+}

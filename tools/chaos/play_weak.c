@@ -1,0 +1,132 @@
+/* What the rules are for: exact schedules in which a client that breaks one of them goes wrong, and
+ * a right one doesn't. */
+#include <stdio.h>
+#include <string.h>
+
+#include "history.h"
+#include "scenarios.h"
+#include "worker.h"
+
+#define NS_PER_MS INT64_C(1000000)
+
+static const struct toxic refuse = {.kind = TOXIC_REFUSE};
+
+/* K1: A reaches two nodes, B two others. */
+void play_quorum_control(struct scene *scene)
+{
+    struct worker *a, *b;
+    int64_t a_lock, b_lock;
+
+    scene_phase(scene, "two each");
+    scene_infect(scene, "A", NODE(3) | NODE(4) | NODE(5), &refuse);
+    scene_infect(scene, "B", NODE(1) | NODE(2) | NODE(3), &refuse);
+    a = scene_actor(scene, "a", "A");
+    b = scene_actor(scene, "b", "B");
+    a_lock = act_acquire(scene, a, "job", 1000, NULL);
+    act_enter(scene, a, a_lock);
+    b_lock = act_acquire(scene, b, "job", 500, NULL);
+    act_enter(scene, b, b_lock);
+    scene_check(scene, SAFETY, "both_have_it", a_lock >= 0 && b_lock >= 0);
+    act_leave(scene, b, b_lock);
+    act_leave(scene, a, a_lock);
+    (void)act_release(scene, b, b_lock);
+    (void)act_release(scene, a, a_lock);
+    scene_expect(scene, SAFETY, "c1.overlaps", "", "ge", 1);
+    scene_expect(scene, SAFETY, "c2.overlaps", "", "ge", 1);
+}
+
+/* Counters differ: A comes by 3, 4 and 5, where 5 is far ahead; B by 1, 2 and 3. */
+static void take_in_turn(struct scene *scene)
+{
+    struct worker *a, *b;
+    int64_t lock;
+
+    scene_phase(scene, "skewed");
+    scene_infect(scene, "A", NODE(1) | NODE(2), &refuse);
+    scene_infect(scene, "B", NODE(4) | NODE(5), &refuse);
+    a = scene_actor(scene, "a", "A");
+    b = scene_actor(scene, "b", "B");
+    if (scene_goes_on(scene) &&
+        runtime_do(scene_runtime(scene), 5, "SET redlock:fence:{job} 10") != 0)
+        scene_fail(scene, "%s", runtime_text(scene_runtime(scene)));
+    lock = act_acquire(scene, a, "job", 1000, NULL);
+    scene_check(scene, EFFECT, "a_has_it", lock >= 0);
+    act_write(scene, a, lock, false);
+    (void)act_release(scene, a, lock);
+    lock = act_poll(scene, b, "job", 20, 4000);
+    scene_check(scene, EFFECT, "b_has_it", lock >= 0);
+    act_write(scene, b, lock, false);
+    (void)act_release(scene, b, lock);
+}
+
+void play_fence_skew(struct scene *scene)
+{
+    take_in_turn(scene);
+    scene_expect_clean(scene);
+    scene_expect(scene, SAFETY, "stale.refused", "", "eq", 0);
+}
+
+void play_fence_skew_control(struct scene *scene)
+{
+    take_in_turn(scene);
+    scene_expect(scene, SAFETY, "c4.disorders", "", "ge", 1);
+}
+
+/* K12: the answers of two nodes are lost, then it's let go. */
+static void release_unseen(struct scene *scene)
+{
+    static const struct trigger drop = {
+        .command = NULL, .key = "job", .k = 1, .action = TRIGGER_DROP_REPLY};
+    struct worker *a;
+    int64_t lock;
+
+    scene_phase(scene, "unseen");
+    a = scene_actor(scene, "a", "P");
+    lock = act_acquire(scene, a, "warm", 1000, NULL);
+    (void)act_release(scene, a, lock);
+    scene_trigger(scene, "P", 4, &drop);
+    scene_trigger(scene, "P", 5, &drop);
+    lock = act_acquire(scene, a, "job", 1000, NULL);
+    scene_check(scene, EFFECT, "a_has_it", lock >= 0);
+    (void)act_release(scene, a, lock);
+    (void)scene_await_trigger(scene, "P", 4);
+    (void)scene_await_trigger(scene, "P", 5);
+    scene_wait(scene, scene_ttl(scene) + 500);
+}
+
+void play_release_unseen(struct scene *scene)
+{
+    release_unseen(scene);
+    scene_expect_clean(scene);
+    scene_expect(scene, LIVENESS, "c6.orphans", "", "eq", 0);
+    scene_expect(scene, LIVENESS, "c6.ghost_p99_ms", "", "le", 500);
+}
+
+void play_release_unseen_control(struct scene *scene)
+{
+    release_unseen(scene);
+    scene_expect(scene, SAFETY, "c6.ghosts", "", "ge", 2);
+    scene_expect(scene, SAFETY, "c6.ghost_p99_ms", "", "ge", 1000);
+}
+
+/* K13: requests take 300 ms; who starts to count when the first answer comes claims too much. */
+void play_start_late_control(struct scene *scene)
+{
+    static const struct toxic slow = {
+        .kind = TOXIC_DELAY, .ways = ONLY_REPLIES, .delay = {LAW_CONSTANT, 300 * NS_PER_MS, 0}};
+    struct worker *a, *b;
+    int64_t a_lock, b_lock;
+
+    scene_phase(scene, "slow");
+    a = scene_actor(scene, "a", "A");
+    b = scene_actor(scene, "b", "B");
+    scene_infect(scene, "A", ALL_NODES, &slow);
+    a_lock = act_acquire(scene, a, "job", 3000, NULL);
+    scene_check(scene, EFFECT, "a_has_it", a_lock >= 0);
+    b_lock = act_poll(scene, b, "job", 2, 2 * scene_ttl(scene));
+    (void)act_release(scene, b, b_lock);
+    scene_heal(scene, "A", ALL_NODES);
+    (void)act_release(scene, a, a_lock);
+    scene_expect(scene, SAFETY, "c3.min_ms", "", "lt", 0);
+    scene_expect(scene, SAFETY, "c1.overlaps", "", "ge", 1);
+}

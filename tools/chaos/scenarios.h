@@ -1,0 +1,57 @@
+/* The named scenarios: what is done, and what must come of it. */
+#ifndef CHAOS_SCENARIOS_H
+#define CHAOS_SCENARIOS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "scene.h"
+
+/* Of the availability of a lock with a majority alive: all, but for what noise on a small
+ * machine costs. */
+#define NEARLY_ALL 0.98
+
+struct scenario {
+    const char *name;
+    const char *title; /* what is done, in a line */
+    bool control;      /* something must break, or the checkers are blind */
+    bool smoke;
+    bool apart;      /* not one of "all": it is played for long */
+    bool containers; /* needs packets dropped in a namespace of the node's own */
+    enum mode mode;
+    struct conditions conditions;
+    void (*play)(struct scene *scene);
+};
+
+extern const struct scenario scenarios[];
+extern const size_t scenario_count;
+const struct scenario *scenario_named(const char *name); /* NULL: none */
+
+/* A comparison's rows: one fault each, for every mode. */
+struct row {
+    const char *name, *title;
+    struct conditions conditions;
+    void (*play)(struct scene *scene);
+};
+extern const struct row rows[];
+extern const size_t row_count;
+
+/* Plays, one each. */
+typedef void play(struct scene *scene);
+play play_calm, play_kill_minority, play_kill_majority, play_empty_guard, play_empty_noguard,
+    play_older_guard, play_older_noguard, play_mixed_guard, play_mixed_noguard,
+    play_durable_restart, play_single_restart, play_failover, play_failover_wait;
+play play_freeze_holder, play_freeze_blind, play_freeze_in_acquire, play_client_crash, play_renewal,
+    play_suspend, play_suspend_control, play_exhaust;
+play play_step_one, play_step_bare, play_step_majority, play_clock_back, play_rate, play_rate_fast,
+    play_rate_measured, play_strobe_one, play_strobe_three;
+play play_ghost_grant, play_partition, play_ring, play_delay, play_slow_majority, play_blackhole,
+    play_half_open, play_reset_storm, play_slices, play_swizzle, play_late_set,
+    play_late_set_control;
+play play_server_errors, play_evict, play_evict_control, play_flush_one, play_flush_three,
+    play_duplicates, play_duplicates_control, play_wrong_members;
+play play_fence_skew, play_fence_skew_control, play_quorum_control, play_release_unseen,
+    play_release_unseen_control, play_start_late_control;
+play play_storm;
+
+#endif
