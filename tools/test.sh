@@ -8,7 +8,7 @@ usage: tools/test.sh [--quick] [--preset P]...
 Installs what is missing, gets the servers of other versions to test on (tools/servers.sh), then
   dev     gcc, warnings are errors, all tests
   asan    AddressSanitizer and UndefinedBehaviorSanitizer, all tests but the scripts
-  tsan    ThreadSanitizer, all tests but the scripts
+  tsan    ThreadSanitizer, the tests that have threads
   clang   clang, optimised, warnings are errors; build only
   format, shellcheck, cppcheck
 A table at the end says how each went; ctest's closing lines follow it.
