@@ -6,7 +6,9 @@
  * label on containers), so that the next start removes what a killed one left.
  *
  * Calls return 0, or -1 with the reason in runtime_text(). Nodes are numbered from 1. One thread at
- * a time, except runtime_port(), runtime_clock() and connections made by runtime_connect().
+ * a time, except runtime_port(), runtime_clock(), runtime_interrupt() and connections made by
+ * runtime_connect(). The thread that calls runtime_fresh(), runtime_revive() or runtime_replicate()
+ * must live as long as the servers are to: they die with it (PR_SET_PDEATHSIG).
  */
 #ifndef CHAOS_RUNTIME_H
 #define CHAOS_RUNTIME_H
@@ -40,19 +42,31 @@ struct runtime_options {
     const char *image;     /* NULL: $REDLOCK_IMAGE, else the project's order (see docs) */
 };
 
-/* Starts nothing yet; finds out that it can. NULL: text says what is missing and what to do. */
-struct runtime *runtime_new(const struct runtime_options *options, char *text, size_t text_size);
-/* Makes a directory for a run, and leaves word in it whose it is. 0, or -1 and text. */
+/* ---- directories of runs -------------------------------------------------------- */
+
+/* Makes a directory for a run of this process, below ${TMPDIR:-/tmp}/redlock-chaos-<uid>/, where
+ * runtime_sweep() looks for it when this process is dead. -1: text says why. */
 int runtime_directory(char *path, size_t size, char *text, size_t text_size);
-/* From a signal handler: whatever waits gives up, with -1. runtime_free() still ends everything. */
-void runtime_interrupt(struct runtime *runtime);
-/* Ends and removes everything it started. NULL is fine. */
+/* With all that is in it; after runtime_free(). */
+void runtime_remove_directory(const char *path);
+
+/* ---- a runtime ------------------------------------------------------------------- */
+
+/* Starts no servers yet; finds out that it can. May take minutes where an image has to be had, and
+ * says so on stderr. NULL: text says what is missing and what to do. */
+struct runtime *runtime_new(const struct runtime_options *options, char *text, size_t text_size);
+/* Ends and removes everything it started, and what it put in its directory. NULL is fine. */
 void runtime_free(struct runtime *runtime);
 /* The same for what runs that were killed left behind (a run that is alive is left alone). How many
  * things were removed; what they were is written to `stream` a line each. */
 unsigned runtime_sweep(FILE *stream);
-/* Nothing that this runtime started is left: processes, containers, networks, volumes. */
+/* Ends everything, as runtime_free() will, and looks: how many of the things this runtime started,
+ * processes, containers, networks, volumes, are still there. 0 is right. */
 unsigned runtime_left_behind(struct runtime *runtime);
+
+/* From now on calls that wait give up, with -1, except those that end things. For all runtimes of
+ * the process and for good; NULL is fine. Async-signal-safe. */
+void runtime_interrupt(struct runtime *runtime);
 
 const char *runtime_text(const struct runtime *runtime);
 enum runtime_kind runtime_kind(const struct runtime *runtime);
@@ -60,7 +74,7 @@ const char *runtime_version(const struct runtime *runtime); /* "Redis 7.0.15" */
 
 /* All nodes afresh: empty, right clocks, this persistence, and answering when it returns. Whatever
  * ran before is ended. Called before each scenario; keeps ports, and containers where that is
- * faster. */
+ * faster. The first time it also finds out whether the servers show the clocks of their plans. */
 int runtime_fresh(struct runtime *runtime, enum persistence persistence);
 
 int runtime_port(const struct runtime *runtime, unsigned node);
@@ -106,8 +120,8 @@ int runtime_await(struct runtime *runtime, unsigned node, int timeout_ms);
 
 /* ---- replication -------------------------------------------------------------- */
 
-/* Makes `node` a replica of `of`; it has all of its data at return. In every runtime over loopback.
- */
+/* Makes `node` a replica of `of`; it has all of its data at return. In every runtime over loopback:
+ * a container is made anew for that, with the host's network, until the next runtime_fresh(). */
 int runtime_replicate(struct runtime *runtime, unsigned node, unsigned of);
 /* The replica stops hearing from its primary and keeps what it has. */
 int runtime_cut_replica(struct runtime *runtime, unsigned node);
@@ -117,7 +131,8 @@ int runtime_promote(struct runtime *runtime, unsigned node);
 
 /* Whether requests to a node can be dropped in the kernel, inside namespaces of our own. */
 bool runtime_can_drop(const struct runtime *runtime);
-/* Drops requests on their way into the node, or lets them pass again. */
+/* TCP segments with data that go to the node are dropped from now on, or no longer; connections
+ * stay, and what was sent meanwhile arrives after it. Ends with the node's server. */
 int runtime_drop(struct runtime *runtime, unsigned node, bool on);
 
 #endif
