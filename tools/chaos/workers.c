@@ -29,7 +29,8 @@
 
 enum {
     WORKERS_MAX = 256,
-    START_MS = 20000, /* until it says that it is ready; under a sanitizer that takes long */
+    START_MS = 20000,    /* until it says that it is ready; under a sanitizer that takes long */
+    GIVING_UP_MS = 2000, /* for one that has said why it can't begin */
     FREEZE_MS = 5000,
     TEXT_LEN = 512,
     NS_PER_MS = 1000000
@@ -313,6 +314,23 @@ static bool spawn(struct worker *worker, const json_t *spec)
     return worker->pid > 0;
 }
 
+/* False: it still runs. */
+static bool await_end(struct worker *worker, int64_t deadline_ns)
+{
+    struct workers *workers = worker->workers;
+    struct timespec until = {.tv_sec = deadline_ns / 1000000000,
+                             .tv_nsec = deadline_ns % 1000000000};
+    bool gone;
+
+    pthread_mutex_lock(&workers->mutex);
+    while (!worker->gone &&
+           pthread_cond_timedwait(&workers->changed, &workers->mutex, &until) != ETIMEDOUT) {
+    }
+    gone = worker->gone;
+    pthread_mutex_unlock(&workers->mutex);
+    return gone;
+}
+
 static bool await_ready(struct worker *worker)
 {
     struct workers *workers = worker->workers;
@@ -348,6 +366,7 @@ struct worker *worker_start(struct workers *workers, json_t *spec)
     add(workers, worker);
     if (await_ready(worker))
         return worker;
+    (void)await_end(worker, history_now() + GIVING_UP_MS * (int64_t)NS_PER_MS);
     worker_kill(worker); /* stays in the list, as one that is gone */
     errno = ECHILD;
     return NULL;
@@ -436,23 +455,6 @@ void worker_freeze(struct worker *worker)
 void worker_thaw(struct worker *worker)
 {
     send_signal(worker, SIGCONT);
-}
-
-/* False: it still runs. */
-static bool await_end(struct worker *worker, int64_t deadline_ns)
-{
-    struct workers *workers = worker->workers;
-    struct timespec until = {.tv_sec = deadline_ns / 1000000000,
-                             .tv_nsec = deadline_ns % 1000000000};
-    bool gone;
-
-    pthread_mutex_lock(&workers->mutex);
-    while (!worker->gone &&
-           pthread_cond_timedwait(&workers->changed, &workers->mutex, &until) != ETIMEDOUT) {
-    }
-    gone = worker->gone;
-    pthread_mutex_unlock(&workers->mutex);
-    return gone;
 }
 
 void worker_kill(struct worker *worker)
