@@ -64,6 +64,7 @@ static void write_locked(struct history *history, const json_t *record)
 void history_put(struct history *history, json_t *record)
 {
     int64_t now = history_now();
+    json_t *numbered;
 
     if (record == NULL) { /* no memory for it */
         pthread_mutex_lock(&history->mutex);
@@ -73,13 +74,13 @@ void history_put(struct history *history, json_t *record)
         return;
     }
     pthread_mutex_lock(&history->mutex);
-    (void)json_object_set_new(record, "i", json_integer(history->next++));
-    if (json_object_get(record, "t") == NULL)
-        (void)json_object_set_new(record, "t", json_integer(now));
+    numbered = json_pack("{s:I, s:I}", "i", (json_int_t)history->next++, "t", (json_int_t)now);
+    (void)json_object_update(numbered, record); /* its own t, if it has one */
     if (history->listener != NULL)
-        history->listener(history->context, record);
-    write_locked(history, record);
+        history->listener(history->context, numbered);
+    write_locked(history, numbered);
     pthread_mutex_unlock(&history->mutex);
+    json_decref(numbered);
     json_decref(record);
 }
 

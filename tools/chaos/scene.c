@@ -262,7 +262,7 @@ static void default_conditions(struct scene *scene, const struct conditions *giv
     if (c->node_timeout_ms == 0)
         c->node_timeout_ms = 100;
     if (c->renew == 0)
-        c->renew = 0.2;
+        c->renew = 0.01;
     if (c->renew < 0)
         c->renew = 0;
     if (scene->mode == MODE_REPLICA_WAIT || c->no_guard)

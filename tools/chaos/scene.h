@@ -45,7 +45,7 @@ struct conditions {
     bool unfenced;                /* [fenced, where the mode can] */
     bool no_guard, no_drift;      /* [by itself; 10,000 ppm] */
     const char *control;          /* a weakened client, see worker.h */
-    double renew;                 /* [0.2] of a contender's holds; below 0: none */
+    double renew;                 /* [0.01] of a contender's holds; below 0: none */
 };
 
 struct stage { /* what stays the same for all scenes of a command */
