@@ -631,7 +631,7 @@ REDLOCK_API void redlock_init_options_init(redlock_init_options *options);
  * Marks the primaries. All of them must be reachable; where markers agree already nothing is
  * changed. One without a marker among marked ones is not marked by this, whatever the options
  * say: this client marks it, as every other does, once it has sat out the restart guard. results:
- * NULL, or room for count entries. Threads: any. Blocks: at most connect timeout + 2 node timeouts.
+ * NULL, or room for count entries. Threads: any. Blocks: at most connect timeout + 4 node timeouts.
  * Returns 0: all that was to be marked is; PENDING: some have to be watched for *wait_ms more,
  * with this client: call again then; NO_QUORUM: one is not reachable or refused the write (results
  * says which), nothing or not all was marked, call again; MISCONFIGURED: they don't fit together,

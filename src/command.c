@@ -92,7 +92,11 @@ const char redlock__settle_script[] =
     "if f > tonumber(floor) then redis.call('SET', KEYS[4], ARGV[2]) end "
     "return 1";
 
+/* The marker first: a base that is missing may be so for another reason than it was. What was
+ * flushed since has no marker before it sat out a guard. Then no base is named, so that none is
+ * taken for the one asked for. */
 const char redlock__recover_script[] =
+    "if (redis.call('GET', KEYS[3]) or '') ~= ARGV[4] then return '' end "
     "local base = redis.call('GET', KEYS[1]) or '' "
     "if base ~= ARGV[1] then return base end "
     "if not redis.call('GET', KEYS[2]) then redis.call('SET', KEYS[2], ARGV[3]) end "
@@ -435,19 +439,22 @@ struct redlock__bytes redlock__encode_settle(const void *key, size_t key_len, co
     return encode(&args);
 }
 
-struct redlock__bytes redlock__encode_recover(const char *old, const char *base, int64_t number)
+struct redlock__bytes redlock__encode_recover(const char *old, const char *base, int64_t number,
+                                              const char *marker)
 {
     struct args args = {0};
     char floor[NUMBER_LEN];
     snprintf(floor, sizeof(floor), "%" PRId64, number);
     add(&args, "EVAL");
     add(&args, redlock__recover_script);
-    add(&args, "2");
+    add(&args, "3");
     add(&args, REDLOCK__BASE_KEY);
     add(&args, REDLOCK__FLOOR_KEY);
+    add(&args, REDLOCK__MARKER_KEY);
     add(&args, old);
     add(&args, base);
     add(&args, floor);
+    add(&args, marker);
     return encode(&args);
 }
 

@@ -98,9 +98,10 @@ struct redlock__bytes redlock__encode_seen(const char *run_id);
  * when the run is known has the value `seen`. */
 struct redlock__bytes redlock__encode_mark(const char *run_id, const char *old, const char *seen,
                                            const char *marker);
-/* Writes the base `base`, with that number, if it is `old` ("": none); makes a floor if there is
- * none. */
-struct redlock__bytes redlock__encode_recover(const char *old, const char *base, int64_t number);
+/* Writes the base `base`, with that number, if it is `old` and the marker is `marker` ("": none);
+ * makes a floor if there is none. Where the marker is another one, says that there is no base. */
+struct redlock__bytes redlock__encode_recover(const char *old, const char *base, int64_t number,
+                                              const char *marker);
 void redlock__bytes_free(struct redlock__bytes *bytes);
 
 enum {

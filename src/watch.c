@@ -216,8 +216,9 @@ const char *redlock__watch_oblivion(const struct redlock__engine *engine, uint32
         return "fencing needs its keys: grant +get +set +eval ~redlock:*";
     if (!engine->fleet.based)
         return "not prepared for fencing: redlock init";
-    if (facts->recover_refused)
-        return "it can't take fencing numbers over: grant +eval +get +set ~redlock:*";
+    if (facts->recover_refused ||
+        (facts->mark_refused && !redlock__member_is_marked(&engine->members[i])))
+        return "it can't take fencing numbers over: grant +eval +get +set +del ~redlock:*";
     for (uint32_t j = 0; j < engine->n; j++)
         knowing += j != i && redlock__watch_remembers(engine, j);
     if (knowing < engine->fleet.quorum)
@@ -228,16 +229,21 @@ const char *redlock__watch_oblivion(const struct redlock__engine *engine, uint32
 
 /* The marker first: if that is gone as well, it doesn't count before the base is seen to be gone,
  * and takes nothing over until its guard is over. */
-void redlock__watch_doubt(struct redlock__engine *engine, uint32_t i, int64_t now_ns)
+bool redlock__watch_reread(struct redlock__engine *engine, uint32_t i, int64_t now_ns)
 {
     static const enum redlock__command questions[] = {REDLOCK__CMD_MARKER, REDLOCK__CMD_BASE,
                                                       REDLOCK__CMD_FLOOR};
+    bool sent = false;
 
-    if ((engine->doubted & bit_of(i)) != 0)
-        return;
     for (size_t k = 0; k < sizeof questions / sizeof questions[0]; k++)
-        if (ask(engine, i, questions[k], redlock__encode_fact(questions[k]), now_ns))
-            engine->doubted |= bit_of(i);
+        sent = ask(engine, i, questions[k], redlock__encode_fact(questions[k]), now_ns) || sent;
+    return sent;
+}
+
+void redlock__watch_doubt(struct redlock__engine *engine, uint32_t i, int64_t now_ns)
+{
+    if ((engine->doubted & bit_of(i)) == 0 && redlock__watch_reread(engine, i, now_ns))
+        engine->doubted |= bit_of(i);
 }
 
 bool redlock__watch_base(struct redlock__engine *engine, uint32_t i,
@@ -248,7 +254,8 @@ bool redlock__watch_base(struct redlock__engine *engine, uint32_t i,
 
     redlock__base_format(base, text);
     if (!ask(engine, i, REDLOCK__CMD_RECOVER,
-             redlock__encode_recover(facts->base_text, text, base->number), now_ns))
+             redlock__encode_recover(facts->base_text, text, base->number, facts->marker_text),
+             now_ns))
         return false;
     engine->bases_owed |= bit_of(i);
     return true;

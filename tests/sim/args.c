@@ -110,7 +110,7 @@ enum sim_command sim_classify(const struct sim_args *args)
     if (sim_word(args, 0, "EVAL") && sim_text_is(args, 1, redlock__mark_script) && args->count == 8)
         return SIM_MARK;
     if (sim_word(args, 0, "EVAL") && sim_text_is(args, 1, redlock__recover_script) &&
-        args->count == 8)
+        args->count == 10)
         return SIM_RECOVER;
     if (sim_word(args, 0, "EVAL") && sim_text_is(args, 1, redlock__grant_script) &&
         args->count == 12)

@@ -201,10 +201,11 @@ START_TEST(fenced_commands_carry_four_keys)
     assert_wire(redlock__encode_settle("k", 1, "t", 42, "run=a base"), expected, (size_t)len);
 
     len = snprintf(expected, sizeof(expected),
-                   "*8\r\n$4\r\nEVAL\r\n$%zu\r\n%s\r\n$1\r\n2\r\n$12\r\nredlock:base\r\n"
-                   "$13\r\nredlock:floor\r\n$3\r\nold\r\n$3\r\nnew\r\n$2\r\n17\r\n",
+                   "*10\r\n$4\r\nEVAL\r\n$%zu\r\n%s\r\n$1\r\n3\r\n$12\r\nredlock:base\r\n"
+                   "$13\r\nredlock:floor\r\n$13\r\nredlock:fleet\r\n$3\r\nold\r\n$3\r\nnew\r\n"
+                   "$2\r\n17\r\n$4\r\nmark\r\n",
                    strlen(redlock__recover_script), redlock__recover_script);
-    assert_wire(redlock__encode_recover("old", "new", 17), expected, (size_t)len);
+    assert_wire(redlock__encode_recover("old", "new", 17, "mark"), expected, (size_t)len);
 }
 END_TEST
 
