@@ -117,14 +117,21 @@ extern const char redlock__grant_script[];
 extern const char redlock__settle_script[];
 extern const char redlock__recover_script[];
 
+enum redlock__waits {
+    REDLOCK__WAITS_UNKNOWN, /* whoever was asked can't tell */
+    REDLOCK__WAITS_NOBODY,
+    REDLOCK__WAITS_SOMEBODY
+};
+
 /*
  * An answer as the core sees it. `value` is PTTL's number (-1 no ttl, -2 no
- * key), or that of GRANT, RELEASE, PUSHED and REPLICAS; `text` is an error's text, or GET's value,
- * made printable and cut.
+ * key), or that of GRANT, PUSHED and REPLICAS; `waits` is RELEASE's, if that was asked; `text` is
+ * an error's text, or GET's value, made printable and cut.
  */
 struct redlock__answer {
     redlock_vote vote; /* OURS, FREE, FOREIGN, ERROR */
     int64_t value;
+    enum redlock__waits waits;
     char text[REDLOCK_TEXT_LEN];
 };
 

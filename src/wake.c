@@ -182,13 +182,13 @@ uint32_t redlock__wake_asks(const struct redlock__engine *engine,
 }
 
 void redlock__wake_released(struct redlock__engine *engine, struct redlock__grant *grant,
-                            uint32_t node, bool waits, int64_t now_ns)
+                            uint32_t node, enum redlock__waits waits, int64_t now_ns)
 {
     uint32_t all = (uint32_t)((UINT64_C(1) << engine->n) - 1);
 
-    if (waits)
+    if (waits == REDLOCK__WAITS_SOMEBODY)
         grant->waits_at = node + 1;
-    else if (grant->asked_at == node + 1)
+    else if (waits == REDLOCK__WAITS_NOBODY && grant->asked_at == node + 1)
         no_crowd(engine, grant->name, now_ns);
     if (grant->waits_at == 0 || redlock__count(all & ~grant->owed) < engine->fleet.quorum)
         return;

@@ -296,12 +296,12 @@ static const struct {
     {REDLOCK__CMD_EXTEND, ":2\r\n", REDLOCK_VOTE_ERROR, 0, "unexpected reply integer 2"},
     {REDLOCK__CMD_EXTEND, "$-1\r\n", REDLOCK_VOTE_ERROR, 0, "unexpected reply type nil"},
     {REDLOCK__CMD_EXTEND, "+OK\r\n", REDLOCK_VOTE_ERROR, 0, "unexpected reply status OK"},
-    {REDLOCK__CMD_RELEASE, ":1\r\n", REDLOCK_VOTE_OURS, 1, ""},
+    {REDLOCK__CMD_RELEASE, ":1\r\n", REDLOCK_VOTE_OURS, 0, ""},
     {REDLOCK__CMD_RELEASE, ":0\r\n", REDLOCK_VOTE_FREE, 0, ""},
-    {REDLOCK__CMD_RELEASE, ":-1\r\n", REDLOCK_VOTE_FOREIGN, -1, ""},
-    {REDLOCK__CMD_RELEASE, ":2\r\n", REDLOCK_VOTE_OURS, 2, ""},
-    {REDLOCK__CMD_RELEASE, ":3\r\n", REDLOCK_VOTE_FREE, 3, ""},
-    {REDLOCK__CMD_RELEASE, ":-2\r\n", REDLOCK_VOTE_FOREIGN, -2, ""},
+    {REDLOCK__CMD_RELEASE, ":-1\r\n", REDLOCK_VOTE_FOREIGN, 0, ""},
+    {REDLOCK__CMD_RELEASE, ":2\r\n", REDLOCK_VOTE_OURS, 0, ""},
+    {REDLOCK__CMD_RELEASE, ":3\r\n", REDLOCK_VOTE_FREE, 0, ""},
+    {REDLOCK__CMD_RELEASE, ":-2\r\n", REDLOCK_VOTE_FOREIGN, 0, ""},
     {REDLOCK__CMD_RELEASE, ":4\r\n", REDLOCK_VOTE_ERROR, 0, "unexpected reply integer 4"},
     {REDLOCK__CMD_WAITING, "+OK\r\n", REDLOCK_VOTE_OURS, 0, ""},
     {REDLOCK__CMD_WAITING, "$-1\r\n", REDLOCK_VOTE_ERROR, 0, "unexpected reply type nil"},
@@ -375,6 +375,29 @@ START_TEST(each_reply_counts_as_the_table_says)
     ck_assert_int_eq(answer.vote, decoded[_i].vote);
     ck_assert_int_eq(answer.value, decoded[_i].value);
     ck_assert_str_eq(answer.text, decoded[_i].text);
+}
+END_TEST
+
+START_TEST(only_a_script_that_ran_tells_who_waits)
+{
+    static const struct {
+        enum redlock__command command;
+        const char *wire;
+        enum redlock__waits waits;
+    } cases[] = {
+        {REDLOCK__CMD_RELEASE, ":1\r\n", REDLOCK__WAITS_NOBODY},
+        {REDLOCK__CMD_RELEASE, ":0\r\n", REDLOCK__WAITS_NOBODY},
+        {REDLOCK__CMD_RELEASE, ":-1\r\n", REDLOCK__WAITS_NOBODY},
+        {REDLOCK__CMD_RELEASE, ":2\r\n", REDLOCK__WAITS_SOMEBODY},
+        {REDLOCK__CMD_RELEASE, ":3\r\n", REDLOCK__WAITS_SOMEBODY},
+        {REDLOCK__CMD_RELEASE, ":-2\r\n", REDLOCK__WAITS_SOMEBODY},
+        {REDLOCK__CMD_RELEASE, "-NOPERM no right\r\n", REDLOCK__WAITS_UNKNOWN},
+        {REDLOCK__CMD_RELEASE_NATIVE, ":1\r\n", REDLOCK__WAITS_UNKNOWN},
+        {REDLOCK__CMD_RELEASE_NATIVE, ":0\r\n", REDLOCK__WAITS_UNKNOWN},
+        {REDLOCK__CMD_OWNER, "$-1\r\n", REDLOCK__WAITS_UNKNOWN},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+        ck_assert_int_eq(decode(cases[i].command, cases[i].wire).waits, cases[i].waits);
 }
 END_TEST
 
@@ -573,6 +596,7 @@ static Suite *command_suite(void)
     tcase_set_timeout(answers, SECONDS);
     tcase_add_loop_test(answers, each_reply_counts_as_the_table_says, 0,
                         (int)(sizeof(decoded) / sizeof(decoded[0])));
+    tcase_add_test(answers, only_a_script_that_ran_tells_who_waits);
     tcase_add_loop_test(answers, an_error_keeps_its_text_and_is_never_a_vote, 0,
                         (int)(sizeof(errors) / sizeof(errors[0])));
     tcase_add_test(answers, answers_about_facts_are_no_votes);
