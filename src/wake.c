@@ -56,20 +56,27 @@ void redlock__wake_greeted(struct redlock__engine *engine, uint32_t i)
     engine->wake.hashes[i] = hash;
 }
 
-static uint32_t primary_of(const struct redlock__engine *engine, const struct redlock__name *name)
+/* The first of `nodes`; n: none. */
+static uint32_t first_of(const struct redlock__engine *engine, const struct redlock__name *name,
+                         uint32_t nodes)
 {
-    uint32_t ready = redlock__engine_ready(engine), best = engine->n;
+    uint32_t best = engine->n;
     uint64_t most = 0;
 
     for (uint32_t i = 0; i < engine->n; i++) {
         uint64_t weight = mix(name->hash ^ engine->wake.hashes[i]);
 
-        if ((ready >> i & 1) != 0 && (best == engine->n || weight > most)) {
+        if ((nodes >> i & 1) != 0 && (best == engine->n || weight > most)) {
             best = i;
             most = weight;
         }
     }
     return best;
+}
+
+static uint32_t primary_of(const struct redlock__engine *engine, const struct redlock__name *name)
+{
+    return first_of(engine, name, redlock__engine_ready(engine));
 }
 
 /* Missing rights, or whatever else: not again for a while. Said once. */
@@ -178,9 +185,10 @@ uint32_t redlock__wake_asks(const struct redlock__engine *engine,
 {
     if (!grant->held || redlock__queue_follows(grant->name, grant->lease, now_ns))
         return engine->n;
-    return primary_of(engine, grant->name);
+    return first_of(engine, grant->name, grant->written & redlock__engine_ready(engine));
 }
 
+/* Where that is not the first connected one, those who wait may be at the first. */
 void redlock__wake_released(struct redlock__engine *engine, struct redlock__grant *grant,
                             uint32_t node, enum redlock__waits waits, int64_t now_ns)
 {
@@ -188,7 +196,8 @@ void redlock__wake_released(struct redlock__engine *engine, struct redlock__gran
 
     if (waits == REDLOCK__WAITS_SOMEBODY)
         grant->waits_at = node + 1;
-    else if (waits == REDLOCK__WAITS_NOBODY && grant->asked_at == node + 1)
+    else if (waits == REDLOCK__WAITS_NOBODY && grant->asked_at == node + 1 &&
+             primary_of(engine, grant->name) == node)
         no_crowd(engine, grant->name, now_ns);
     if (grant->waits_at == 0 || redlock__count(all & ~grant->owed) < engine->fleet.quorum)
         return;

@@ -65,7 +65,8 @@ void redlock__wake_settle(struct redlock__engine *engine, struct redlock__name *
 /* What only others' wake-ups can make better: they came lately, and one is waited for. */
 bool redlock__wake_trusted(const struct redlock__name *name, int64_t now_ns);
 
-/* The primary that a removal of this grant asks whether somebody waits; n: none. */
+/* The primary that a removal of this grant asks whether somebody waits: of those that may have its
+ * key, since no other gets a removal. n: none. */
 uint32_t redlock__wake_asks(const struct redlock__engine *engine,
                             const struct redlock__grant *grant, int64_t now_ns);
 /* A removal of the grant was answered. Where a primary released by a command that can't tell

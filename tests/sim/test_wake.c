@@ -169,6 +169,39 @@ START_TEST(without_the_rights_there_is_polling)
 }
 END_TEST
 
+/* The first one was out of reach when the lock was taken, and is back for its owner alone. */
+START_TEST(one_that_never_had_the_key_is_not_asked)
+{
+    struct sim *sim = scenario_new(5, 2, 1560 + (uint64_t)_i);
+    struct sim_lock *held = sim_lock_now(sim, 0, "k", 30000);
+    struct sim_lock *lock = wait_long(sim, 1, REDLOCK_WAIT_FOREVER);
+    sim_run(sim, 100 * SIM_MS);
+    uint32_t first = wake_node(sim);
+    ck_assert_int_eq(sim_release_now(sim, held), REDLOCK_OK);
+    ck_assert_int_eq(sim_wait(sim, lock), REDLOCK_OK);
+    ck_assert_int_eq(sim_release_now(sim, lock), REDLOCK_OK);
+    for (int client = 0; client < 2; client++) {
+        sim_refuse(sim, client, (int)first, true);
+        sim_cut(sim, client, (int)first, false);
+    }
+    (void)sim_server_vanish(&sim->servers[first], "redlock:waiting:k");
+    sim_run(sim, 5 * SIM_S);
+    held = sim_lock_now(sim, 0, "k", 30000);
+    lock = wait_long(sim, 1, REDLOCK_WAIT_FOREVER);
+    sim_refuse(sim, 0, (int)first, false);
+    sim_run(sim, 6 * SIM_S);
+    ck_assert_ptr_nonnull(sim_conn_of(sim, 0, first));
+    ck_assert_uint_ne(wake_node(sim), first);
+    ck_assert_int_eq(sim_release_now(sim, held), REDLOCK_OK);
+    int64_t since_ns = sim->now_ns;
+    ck_assert_int_eq(sim_wait(sim, lock), REDLOCK_OK);
+    ck_assert_int_le(sim->now_ns - since_ns, 20 * SIM_MS);
+    ck_assert_int_eq(sim_release_now(sim, lock), REDLOCK_OK);
+    sim_run(sim, 20 * SIM_MS);
+    scenario_end(sim);
+}
+END_TEST
+
 /* Who releases without a script can't ask, which is no answer: what it knows of others it goes on
  * believing, and stands in line behind them. */
 START_TEST(without_scripts_what_is_known_of_others_stays)
@@ -446,6 +479,7 @@ int main(void)
     t = scenario_case(suite, "polling", 30);
     tcase_add_loop_test(t, a_lost_wake_up_costs_a_poll, 0, 10);
     tcase_add_loop_test(t, when_the_primary_of_the_waiters_dies_they_move, 0, 20);
+    tcase_add_loop_test(t, one_that_never_had_the_key_is_not_asked, 0, 10);
     tcase_add_loop_test(t, without_scripts_what_is_known_of_others_stays, 0, 6);
     tcase_add_loop_test(t, without_the_rights_there_is_polling, 0,
                         (int)(sizeof(refused) / sizeof(refused[0])));
