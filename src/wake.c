@@ -98,7 +98,11 @@ static void refused(struct redlock__engine *engine, int64_t until_ns[], uint32_t
 
 /* ---- pushing ------------------------------------------------------------ */
 
-/* The list never holds more than one: a second would be a wake-up from a release long past. */
+/* The list never holds more than one: a second would be a wake-up from a release long past. The
+ * three commands leave in one buffer. Where the last doesn't arrive, or is refused, an element
+ * stays without a ttl until somebody waits for the name again, who then asks once in vain. To have
+ * it go by itself would take a script, and with that nobody could be told from the one who was
+ * woken. */
 static void push(struct redlock__engine *engine, struct redlock__name *name, uint32_t primary,
                  int64_t now_ns)
 {
