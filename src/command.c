@@ -47,12 +47,14 @@ const char redlock__release_script[] =
     "return gone < 0 and -2 or 3 - gone";
 
 /* Since when this run of the server is known to run, by its own clock, and what that shows now. A
- * script, so that the time written is the time of writing, however long the asker sleeps. */
+ * script, so that the time written is the time of writing, however long the asker sleeps. The key
+ * lives on for as long as it is asked for; where that can't be written its value still counts. */
 const char redlock__seen_script[] =
     "local t = redis.call('TIME') "
     "local now = string.format('%.0f', t[1] * 1000000 + t[2]) "
     "local seen = redis.call('GET', KEYS[1]) "
-    "if not seen then redis.call('SET', KEYS[1], now) seen = now end "
+    "if seen then redis.pcall('SET', KEYS[1], seen, 'PX', ARGV[1]) "
+    "else redis.call('SET', KEYS[1], now, 'PX', ARGV[1]) seen = now end "
     "return seen .. ' ' .. now";
 
 /* What was read as evidence must still be there. */
@@ -463,15 +465,16 @@ static void seen_key(char key[SEEN_KEY_LEN], const char *run_id)
     snprintf(key, SEEN_KEY_LEN, "redlock:seen:%.40s", run_id);
 }
 
-struct redlock__bytes redlock__encode_seen(const char *run_id)
+struct redlock__bytes redlock__encode_seen(const char *run_id, int64_t life_ms)
 {
     struct args args = {0};
-    char key[SEEN_KEY_LEN];
+    char key[SEEN_KEY_LEN], life[NUMBER_LEN];
     seen_key(key, run_id);
     add(&args, "EVAL");
     add(&args, redlock__seen_script);
     add(&args, "1");
     add(&args, key);
+    add_number(&args, life, life_ms);
     return encode(&args);
 }
 

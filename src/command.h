@@ -93,7 +93,8 @@ struct redlock__bytes redlock__encode_settle(const void *key, size_t key_len, co
                                              int64_t fence, const char *base);
 /* INFO_SERVER, INFO_REPLICATION, SETTINGS, MARKER, TIME, BASE, FLOOR. */
 struct redlock__bytes redlock__encode_fact(enum redlock__command command);
-struct redlock__bytes redlock__encode_seen(const char *run_id);
+/* life_ms: how long the key outlives the question. */
+struct redlock__bytes redlock__encode_seen(const char *run_id, int64_t life_ms);
 /* Writes `marker` if the marker is `old` ("": none) and, unless that is "", the key that says since
  * when the run is known has the value `seen`. */
 struct redlock__bytes redlock__encode_mark(const char *run_id, const char *old, const char *seen,

@@ -16,8 +16,9 @@
 
 enum {
     PERIOD_MS = 1000,
-    STALE_MS = 2000,  /* older samples are renewed with the next round */
-    RECENT_MS = 5000, /* steps this far apart may be one stop of our own clock */
+    SEEN_MS = 604800000, /* a week: the key of a run outlives guard and last question by that */
+    STALE_MS = 2000,     /* older samples are renewed with the next round */
+    RECENT_MS = 5000,    /* steps this far apart may be one stop of our own clock */
 };
 
 static uint32_t bit_of(uint32_t i)
@@ -74,9 +75,12 @@ static bool ask(struct redlock__engine *engine, uint32_t i, enum redlock__comman
 static void ask_since_when(struct redlock__engine *engine, uint32_t i, int64_t now_ns)
 {
     struct redlock__member *member = &engine->members[i];
+    int64_t guard_ns = redlock__max(engine->fleet.guard_ns, engine->fleet.full_guard_ns);
+    int64_t life_ms = SEEN_MS + guard_ns / REDLOCK__MS;
 
     if (redlock__member_on_probation(member, &engine->fleet, now_ns) &&
-        ask(engine, i, REDLOCK__CMD_SEEN, redlock__encode_seen(member->facts.run_id), now_ns) &&
+        ask(engine, i, REDLOCK__CMD_SEEN, redlock__encode_seen(member->facts.run_id, life_ms),
+            now_ns) &&
         member->seen[0] == '\0')
         member->seen_owed = true;
 }

@@ -105,7 +105,7 @@ enum sim_command sim_classify(const struct sim_args *args)
         return sim_word(args, 1, "server") ? SIM_INFO_SERVER : SIM_INFO_REPLICATION;
     if (sim_word(args, 0, "CONFIG") && sim_word(args, 1, "GET") && args->count == 3)
         return SIM_SETTINGS;
-    if (sim_word(args, 0, "EVAL") && sim_text_is(args, 1, redlock__seen_script) && args->count == 4)
+    if (sim_word(args, 0, "EVAL") && sim_text_is(args, 1, redlock__seen_script) && args->count == 5)
         return SIM_SEEN;
     if (sim_word(args, 0, "EVAL") && sim_text_is(args, 1, redlock__mark_script) && args->count == 8)
         return SIM_MARK;

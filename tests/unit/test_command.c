@@ -123,7 +123,8 @@ START_TEST(scripts_are_literally_these)
         redlock__seen_script,
         "local t = redis.call('TIME') local now = string.format('%.0f', t[1] * 1000000 + t[2]) "
         "local seen = redis.call('GET', KEYS[1]) "
-        "if not seen then redis.call('SET', KEYS[1], now) seen = now end "
+        "if seen then redis.pcall('SET', KEYS[1], seen, 'PX', ARGV[1]) "
+        "else redis.call('SET', KEYS[1], now, 'PX', ARGV[1]) seen = now end "
         "return seen .. ' ' .. now");
     ck_assert_str_eq(
         redlock__mark_script,
@@ -155,10 +156,11 @@ START_TEST(seen_has_one_key_named_after_the_run)
     char expected[1024];
     int len =
         snprintf(expected, sizeof(expected),
-                 "*4\r\n$4\r\nEVAL\r\n$%zu\r\n%s\r\n$1\r\n1\r\n$53\r\nredlock:seen:" RUN_ID "\r\n",
+                 "*5\r\n$4\r\nEVAL\r\n$%zu\r\n%s\r\n$1\r\n1\r\n$53\r\nredlock:seen:" RUN_ID "\r\n"
+                 "$5\r\n70000\r\n",
                  strlen(redlock__seen_script), redlock__seen_script);
-    assert_wire(redlock__encode_seen(RUN_ID), expected, (size_t)len);
-    assert_wire(redlock__encode_seen(RUN_ID "beyond"), expected, (size_t)len);
+    assert_wire(redlock__encode_seen(RUN_ID, 70000), expected, (size_t)len);
+    assert_wire(redlock__encode_seen(RUN_ID "beyond", 70000), expected, (size_t)len);
 }
 END_TEST
 
