@@ -451,14 +451,14 @@ REDLOCK_API int redlock_is_held(const redlock_lock *lock);
  * min_validity_ms is left). Threads: any. Blocks: never on the network. */
 REDLOCK_API int64_t redlock_remaining_ms(const redlock_lock *lock);
 
-/* The instant the lease ends, on the clock named above; 0 if lost or not yet
- * held. Only for comparing with the same clock on the same machine.
+/* The instant the lease ends, on the clock named above; 0 if it is not held yet, or
+ * lost, or its release has begun. Only for comparing with the same clock on the same machine.
  * Threads: any. Blocks: never on the network. */
 REDLOCK_API int64_t redlock_deadline_ns(const redlock_lock *lock);
 
 /* Writes the token text (value:set) without giving the lock away. token_size must
  * be at least REDLOCK_TOKEN_LEN. Threads: any. Blocks: never on the network.
- * Returns 0; errors STATE (not acquired), ARGUMENT, FORKED. */
+ * Returns 0; errors STATE (not acquired, or lost, or its release has begun), ARGUMENT, FORKED. */
 REDLOCK_API int redlock_token(const redlock_lock *lock, char *token, size_t token_size);
 
 /*
@@ -468,8 +468,8 @@ REDLOCK_API int redlock_token(const redlock_lock *lock, char *token, size_t toke
  * seen: UPDATE ... SET ..., fence = f WHERE ... AND fence <= f. It stays the same while the
  * lock is held; numbers may be left out. docs/safety.md has the argument.
  * Threads: any. Blocks: never on the network.
- * Returns the token, > 0; or a negative error: STATE (not a fenced lock, or one that was never
- * held), ARGUMENT, FORKED.
+ * Returns the token, > 0, also of a lock that is lost or being released; or a negative error: STATE
+ * (not a fenced lock, or one that was never held), ARGUMENT, FORKED.
  */
 REDLOCK_API int64_t redlock_fence(const redlock_lock *lock);
 
@@ -631,7 +631,7 @@ REDLOCK_API void redlock_init_options_init(redlock_init_options *options);
  * Marks the primaries. All of them must be reachable; where markers agree already nothing is
  * changed. One without a marker among marked ones is not marked by this, whatever the options
  * say: this client marks it, as every other does, once it has sat out the restart guard. results:
- * NULL, or room for count entries. Threads: any. Blocks: at most connect timeout + 2 node timeouts.
+ * NULL, or room for count entries. Threads: any. Blocks: at most connect timeout + 4 node timeouts.
  * Returns 0: all that was to be marked is; PENDING: some have to be watched for *wait_ms more,
  * with this client: call again then; NO_QUORUM: one is not reachable or refused the write (results
  * says which), nothing or not all was marked, call again; MISCONFIGURED: they don't fit together,

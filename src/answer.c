@@ -212,9 +212,12 @@ void redlock__decode(enum redlock__command command, const struct redisReply *rep
     }
     if (answer->vote == REDLOCK_VOTE_ERROR)
         describe_error(answer, reply);
+    else if (command == REDLOCK__CMD_RELEASE)
+        answer->waits = reply->integer > 1 || reply->integer < -1 ? REDLOCK__WAITS_SOMEBODY
+                                                                  : REDLOCK__WAITS_NOBODY;
     else if (command == REDLOCK__CMD_PTTL || command == REDLOCK__CMD_HINT ||
-             command == REDLOCK__CMD_GRANT || command == REDLOCK__CMD_RELEASE ||
-             command == REDLOCK__CMD_PUSHED || command == REDLOCK__CMD_REPLICAS)
+             command == REDLOCK__CMD_GRANT || command == REDLOCK__CMD_PUSHED ||
+             command == REDLOCK__CMD_REPLICAS)
         answer->value = reply->integer;
     else if (command == REDLOCK__CMD_GET || command == REDLOCK__CMD_OWNER ||
              command == REDLOCK__CMD_EXTEND_NATIVE)

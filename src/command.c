@@ -18,6 +18,7 @@
 
 enum {
     MAX_ARGS = 12,
+    MAX_NUMBERS = 3, /* of one request */
     NUMBER_LEN = 24,
     SEEN_KEY_LEN = 64
 };
@@ -47,12 +48,14 @@ const char redlock__release_script[] =
     "return gone < 0 and -2 or 3 - gone";
 
 /* Since when this run of the server is known to run, by its own clock, and what that shows now. A
- * script, so that the time written is the time of writing, however long the asker sleeps. */
+ * script, so that the time written is the time of writing, however long the asker sleeps. The key
+ * lives on for as long as it is asked for; where that can't be written its value still counts. */
 const char redlock__seen_script[] =
     "local t = redis.call('TIME') "
     "local now = string.format('%.0f', t[1] * 1000000 + t[2]) "
     "local seen = redis.call('GET', KEYS[1]) "
-    "if not seen then redis.call('SET', KEYS[1], now) seen = now end "
+    "if seen then redis.pcall('SET', KEYS[1], seen, 'PX', ARGV[1]) "
+    "else redis.call('SET', KEYS[1], now, 'PX', ARGV[1]) seen = now end "
     "return seen .. ' ' .. now";
 
 /* What was read as evidence must still be there. */
@@ -92,7 +95,11 @@ const char redlock__settle_script[] =
     "if f > tonumber(floor) then redis.call('SET', KEYS[4], ARGV[2]) end "
     "return 1";
 
+/* The marker first: a base that is missing may be so for another reason than it was. What was
+ * flushed since has no marker before it sat out a guard. Then no base is named, so that none is
+ * taken for the one asked for. */
 const char redlock__recover_script[] =
+    "if (redis.call('GET', KEYS[3]) or '') ~= ARGV[4] then return '' end "
     "local base = redis.call('GET', KEYS[1]) or '' "
     "if base ~= ARGV[1] then return base end "
     "if not redis.call('GET', KEYS[2]) then redis.call('SET', KEYS[2], ARGV[3]) end "
@@ -105,6 +112,8 @@ struct args {
     int count;
     const char *data[MAX_ARGS];
     size_t len[MAX_ARGS];
+    int numbers;
+    char number[MAX_NUMBERS][NUMBER_LEN];
 };
 
 static void add_bytes(struct args *args, const void *data, size_t len)
@@ -117,6 +126,30 @@ static void add_bytes(struct args *args, const void *data, size_t len)
 static void add(struct args *args, const char *text)
 {
     add_bytes(args, text, strlen(text));
+}
+
+static void add_number(struct args *args, int64_t value)
+{
+    char *number = args->number[args->numbers++];
+    snprintf(number, NUMBER_LEN, "%" PRId64, value);
+    add(args, number);
+}
+
+/* A command about the key of this owner. */
+static void add_owned(struct args *args, const char *command, const void *key, size_t key_len,
+                      const char *token)
+{
+    add(args, command);
+    add_bytes(args, key, key_len);
+    add(args, token);
+}
+
+/* A script and its keys' count; the keys come next. */
+static void add_eval(struct args *args, const char *script, const char *keys)
+{
+    add(args, "EVAL");
+    add(args, script);
+    add(args, keys);
 }
 
 static struct redlock__bytes encode(struct args *args)
@@ -145,10 +178,8 @@ struct redlock__bytes redlock__encode_auth(const char *user, const char *passwor
 struct redlock__bytes redlock__encode_select(uint32_t database)
 {
     struct args args = {0};
-    char number[NUMBER_LEN];
-    snprintf(number, sizeof(number), "%" PRIu32, database);
     add(&args, "SELECT");
-    add(&args, number);
+    add_number(&args, database);
     return encode(&args);
 }
 
@@ -165,23 +196,17 @@ struct redlock__bytes redlock__encode_set(const void *key, size_t key_len, const
                                           int64_t ttl_ms)
 {
     struct args args = {0};
-    char ttl[NUMBER_LEN];
-    snprintf(ttl, sizeof(ttl), "%" PRId64, ttl_ms);
-    add(&args, "SET");
-    add_bytes(&args, key, key_len);
-    add(&args, token);
+    add_owned(&args, "SET", key, key_len, token);
     add(&args, "NX");
     add(&args, "PX");
-    add(&args, ttl);
+    add_number(&args, ttl_ms);
     return encode(&args);
 }
 
 static void add_script(struct args *args, const char *script, const void *key, size_t key_len,
                        const char *token)
 {
-    add(args, "EVAL");
-    add(args, script);
-    add(args, "1");
+    add_eval(args, script, "1");
     add_bytes(args, key, key_len);
     add(args, token);
 }
@@ -190,10 +215,8 @@ struct redlock__bytes redlock__encode_extend(const void *key, size_t key_len, co
                                              int64_t ttl_ms)
 {
     struct args args = {0};
-    char ttl[NUMBER_LEN];
-    snprintf(ttl, sizeof(ttl), "%" PRId64, ttl_ms);
     add_script(&args, redlock__extend_script, key, key_len, token);
-    add(&args, ttl);
+    add_number(&args, ttl_ms);
     return encode(&args);
 }
 
@@ -201,10 +224,8 @@ struct redlock__bytes redlock__encode_extend_writing(const void *key, size_t key
                                                      const char *token, int64_t ttl_ms)
 {
     struct args args = {0};
-    char ttl[NUMBER_LEN];
-    snprintf(ttl, sizeof(ttl), "%" PRId64, ttl_ms);
     add_script(&args, redlock__extend_script, key, key_len, token);
-    add(&args, ttl);
+    add_number(&args, ttl_ms);
     add(&args, "write");
     return encode(&args);
 }
@@ -212,12 +233,9 @@ struct redlock__bytes redlock__encode_extend_writing(const void *key, size_t key
 struct redlock__bytes redlock__encode_wait(uint32_t replicas, int64_t timeout_ms)
 {
     struct args args = {0};
-    char count[NUMBER_LEN], timeout[NUMBER_LEN];
-    snprintf(count, sizeof(count), "%" PRIu32, replicas);
-    snprintf(timeout, sizeof(timeout), "%" PRId64, timeout_ms);
     add(&args, "WAIT");
-    add(&args, count);
-    add(&args, timeout);
+    add_number(&args, replicas);
+    add_number(&args, timeout_ms);
     return encode(&args);
 }
 
@@ -232,25 +250,19 @@ struct redlock__bytes redlock__encode_extend_native(const void *key, size_t key_
                                                     const char *token, int64_t ttl_ms)
 {
     struct args args = {0};
-    char ttl[NUMBER_LEN];
-    snprintf(ttl, sizeof(ttl), "%" PRId64, ttl_ms);
-    add(&args, "SET");
-    add_bytes(&args, key, key_len);
-    add(&args, token);
+    add_owned(&args, "SET", key, key_len, token);
     add(&args, "IFEQ");
     add(&args, token);
     add(&args, "GET");
     add(&args, "PX");
-    add(&args, ttl);
+    add_number(&args, ttl_ms);
     return encode(&args);
 }
 
 struct redlock__bytes redlock__encode_delifeq(const void *key, size_t key_len, const char *token)
 {
     struct args args = {0};
-    add(&args, "DELIFEQ");
-    add_bytes(&args, key, key_len);
-    add(&args, token);
+    add_owned(&args, "DELIFEQ", key, key_len, token);
     return encode(&args);
 }
 
@@ -281,12 +293,6 @@ static void make_side_key(struct side_key *side, const char *prefix, const void 
     side->len = len + key_len;
 }
 
-static void add_number(struct args *args, char number[NUMBER_LEN], int64_t value)
-{
-    snprintf(number, NUMBER_LEN, "%" PRId64, value);
-    add(args, number);
-}
-
 struct redlock__bytes redlock__encode_release_asking(const void *key, size_t key_len,
                                                      const char *token)
 {
@@ -302,13 +308,12 @@ struct redlock__bytes redlock__encode_waiting(const void *key, size_t key_len, i
 {
     struct args args = {0};
     struct side_key waiting;
-    char number[NUMBER_LEN];
     make_side_key(&waiting, waiting_prefix, key, key_len);
     add(&args, "SET");
     add_bytes(&args, waiting.data, waiting.len);
     add(&args, "1");
     add(&args, "PX");
-    add_number(&args, number, life_ms);
+    add_number(&args, life_ms);
     return encode(&args);
 }
 
@@ -316,11 +321,10 @@ struct redlock__bytes redlock__encode_block(const void *key, size_t key_len, int
 {
     struct args args = {0};
     struct side_key wake;
-    char number[NUMBER_LEN];
     make_side_key(&wake, wake_prefix, key, key_len);
     add(&args, "BLPOP");
     add_bytes(&args, wake.data, wake.len);
-    add_number(&args, number, seconds);
+    add_number(&args, seconds);
     return encode(&args);
 }
 
@@ -330,14 +334,13 @@ struct redlock__bytes redlock__encode_push(const void *key, size_t key_len, uint
     static const char *const names[] = {"DEL", "LPUSH", "PEXPIRE"};
     struct args args = {0};
     struct side_key wake;
-    char number[NUMBER_LEN];
     make_side_key(&wake, wake_prefix, key, key_len);
     add(&args, names[part]);
     add_bytes(&args, wake.data, wake.len);
     if (part == 1)
         add(&args, "1");
     if (part == 2)
-        add_number(&args, number, life_ms);
+        add_number(&args, life_ms);
     return encode(&args);
 }
 
@@ -391,9 +394,7 @@ static bool add_fenced(struct args *args, const char *script, const void *key, s
     len += key_len;
     memcpy(counter + len, after, sizeof(after) - 1);
     len += sizeof(after) - 1;
-    add(args, "EVAL");
-    add(args, script);
-    add(args, "4");
+    add_eval(args, script, "4");
     add_bytes(args, key, key_len);
     add_bytes(args, counter, len);
     add(args, REDLOCK__BASE_KEY);
@@ -405,17 +406,14 @@ struct redlock__bytes redlock__encode_grant(const void *key, size_t key_len, con
                                             int64_t ttl_ms, int64_t heard, const char *base)
 {
     struct args args = {0};
-    char counter[REDLOCK_MAX_KEY_LEN + 32], ttl[NUMBER_LEN], number[NUMBER_LEN], keep[NUMBER_LEN];
+    char counter[REDLOCK_MAX_KEY_LEN + 32];
     if (!add_fenced(&args, redlock__grant_script, key, key_len, counter))
         return (struct redlock__bytes){0};
-    snprintf(ttl, sizeof(ttl), "%" PRId64, ttl_ms);
-    snprintf(number, sizeof(number), "%" PRId64, heard);
-    snprintf(keep, sizeof(keep), "%d", REDLOCK__FENCE_TTL_MS);
     add(&args, token);
-    add(&args, ttl);
-    add(&args, number);
+    add_number(&args, ttl_ms);
+    add_number(&args, heard);
     add(&args, base);
-    add(&args, keep);
+    add_number(&args, REDLOCK__FENCE_TTL_MS);
     return encode(&args);
 }
 
@@ -423,31 +421,28 @@ struct redlock__bytes redlock__encode_settle(const void *key, size_t key_len, co
                                              int64_t fence, const char *base)
 {
     struct args args = {0};
-    char counter[REDLOCK_MAX_KEY_LEN + 32], number[NUMBER_LEN], keep[NUMBER_LEN];
+    char counter[REDLOCK_MAX_KEY_LEN + 32];
     if (!add_fenced(&args, redlock__settle_script, key, key_len, counter))
         return (struct redlock__bytes){0};
-    snprintf(number, sizeof(number), "%" PRId64, fence);
-    snprintf(keep, sizeof(keep), "%d", REDLOCK__FENCE_TTL_MS);
     add(&args, token);
-    add(&args, number);
+    add_number(&args, fence);
     add(&args, base);
-    add(&args, keep);
+    add_number(&args, REDLOCK__FENCE_TTL_MS);
     return encode(&args);
 }
 
-struct redlock__bytes redlock__encode_recover(const char *old, const char *base, int64_t number)
+struct redlock__bytes redlock__encode_recover(const char *old, const char *base, int64_t number,
+                                              const char *marker)
 {
     struct args args = {0};
-    char floor[NUMBER_LEN];
-    snprintf(floor, sizeof(floor), "%" PRId64, number);
-    add(&args, "EVAL");
-    add(&args, redlock__recover_script);
-    add(&args, "2");
+    add_eval(&args, redlock__recover_script, "3");
     add(&args, REDLOCK__BASE_KEY);
     add(&args, REDLOCK__FLOOR_KEY);
+    add(&args, REDLOCK__MARKER_KEY);
     add(&args, old);
     add(&args, base);
-    add(&args, floor);
+    add_number(&args, number);
+    add(&args, marker);
     return encode(&args);
 }
 
@@ -456,15 +451,14 @@ static void seen_key(char key[SEEN_KEY_LEN], const char *run_id)
     snprintf(key, SEEN_KEY_LEN, "redlock:seen:%.40s", run_id);
 }
 
-struct redlock__bytes redlock__encode_seen(const char *run_id)
+struct redlock__bytes redlock__encode_seen(const char *run_id, int64_t life_ms)
 {
     struct args args = {0};
     char key[SEEN_KEY_LEN];
     seen_key(key, run_id);
-    add(&args, "EVAL");
-    add(&args, redlock__seen_script);
-    add(&args, "1");
+    add_eval(&args, redlock__seen_script, "1");
     add(&args, key);
+    add_number(&args, life_ms);
     return encode(&args);
 }
 
@@ -474,9 +468,7 @@ struct redlock__bytes redlock__encode_mark(const char *run_id, const char *old, 
     struct args args = {0};
     char key[SEEN_KEY_LEN];
     seen_key(key, run_id);
-    add(&args, "EVAL");
-    add(&args, redlock__mark_script);
-    add(&args, "2");
+    add_eval(&args, redlock__mark_script, "2");
     add(&args, REDLOCK__MARKER_KEY);
     add(&args, key);
     add(&args, old);

@@ -93,14 +93,16 @@ struct redlock__bytes redlock__encode_settle(const void *key, size_t key_len, co
                                              int64_t fence, const char *base);
 /* INFO_SERVER, INFO_REPLICATION, SETTINGS, MARKER, TIME, BASE, FLOOR. */
 struct redlock__bytes redlock__encode_fact(enum redlock__command command);
-struct redlock__bytes redlock__encode_seen(const char *run_id);
+/* life_ms: how long the key outlives the question. */
+struct redlock__bytes redlock__encode_seen(const char *run_id, int64_t life_ms);
 /* Writes `marker` if the marker is `old` ("": none) and, unless that is "", the key that says since
  * when the run is known has the value `seen`. */
 struct redlock__bytes redlock__encode_mark(const char *run_id, const char *old, const char *seen,
                                            const char *marker);
-/* Writes the base `base`, with that number, if it is `old` ("": none); makes a floor if there is
- * none. */
-struct redlock__bytes redlock__encode_recover(const char *old, const char *base, int64_t number);
+/* Writes the base `base`, with that number, if it is `old` and the marker is `marker` ("": none);
+ * makes a floor if there is none. Where the marker is another one, says that there is no base. */
+struct redlock__bytes redlock__encode_recover(const char *old, const char *base, int64_t number,
+                                              const char *marker);
 void redlock__bytes_free(struct redlock__bytes *bytes);
 
 enum {
@@ -116,14 +118,21 @@ extern const char redlock__grant_script[];
 extern const char redlock__settle_script[];
 extern const char redlock__recover_script[];
 
+enum redlock__waits {
+    REDLOCK__WAITS_UNKNOWN, /* whoever was asked can't tell */
+    REDLOCK__WAITS_NOBODY,
+    REDLOCK__WAITS_SOMEBODY
+};
+
 /*
  * An answer as the core sees it. `value` is PTTL's number (-1 no ttl, -2 no
- * key), or that of GRANT, RELEASE, PUSHED and REPLICAS; `text` is an error's text, or GET's value,
- * made printable and cut.
+ * key), or that of GRANT, PUSHED and REPLICAS; `waits` is RELEASE's, if that was asked; `text` is
+ * an error's text, or GET's value, made printable and cut.
  */
 struct redlock__answer {
     redlock_vote vote; /* OURS, FREE, FOREIGN, ERROR */
     int64_t value;
+    enum redlock__waits waits;
     char text[REDLOCK_TEXT_LEN];
 };
 

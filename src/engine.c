@@ -126,8 +126,7 @@ static void grant_news(struct redlock__engine *engine, struct redlock__grant *gr
         redlock__grant_removed(grant, node, event->answer.vote,
                                redlock__engine_node_deadline(engine, grant->ttl_ms, now_ns));
     if (command == REDLOCK__CMD_RELEASE)
-        redlock__wake_released(engine, grant, node,
-                               event->answer.value > 1 || event->answer.value < -1, now_ns);
+        redlock__wake_released(engine, grant, node, event->answer.waits, now_ns);
     redlock__engine_touch(engine, redlock__grant_next_deadline(grant));
 }
 

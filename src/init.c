@@ -4,6 +4,12 @@
  * The fleet's id is made of the run ids of its members, not drawn by lot: two that do this at the
  * same time write the same markers. Each marker is compared before it is set, so one that
  * somebody else wrote meanwhile stays.
+ *
+ * Fencing numbers may begin at 0 only where none were given yet. A primary that was flushed looks
+ * as if it were such a one, so all are asked: after the last marker is written, whether any has a
+ * base. Numbers given before a flush that the marker written here didn't see were given with
+ * bases on the others, which are found then; and where a flush took that marker, the base is
+ * refused.
  */
 #include "init.h"
 
@@ -20,6 +26,8 @@ enum {
 };
 
 static const char unmarkable[] = "refused to be marked: grant +eval +set +get +del ~redlock:*";
+
+static const char unanswered[] = "no answer in time";
 
 static bool has(uint32_t nodes, uint32_t i)
 {
@@ -67,6 +75,42 @@ static struct redlock__marker marker_for(const struct redlock__engine *engine, u
     return marker;
 }
 
+/* ---- reading ------------------------------------------------------------ */
+
+/* What is known may be from the time when the connection was made. */
+static void ask_all(struct redlock__engine *engine, struct redlock__init *init, int64_t now_ns)
+{
+    uint32_t ready = redlock__engine_ready(engine);
+
+    init->asked_ns = now_ns;
+    init->due_ns = redlock__engine_node_deadline(engine, engine->fleet.max_ttl_ms, now_ns);
+    for (uint32_t i = 0; i < engine->n; i++)
+        if (has(ready, i))
+            (void)redlock__watch_reread(engine, i, now_ns);
+}
+
+/* The floor is asked for last. */
+static bool has_answered(const struct redlock__engine *engine, const struct redlock__init *init,
+                         uint32_t i)
+{
+    return engine->members[i].facts.floor_asked_ns >= init->asked_ns;
+}
+
+static bool is_read(struct redlock__engine *engine, const struct redlock__init *init,
+                    int64_t now_ns)
+{
+    uint32_t ready = redlock__engine_ready(engine);
+
+    for (uint32_t i = 0; i < engine->n && now_ns < init->due_ns; i++)
+        if (has(ready, i) && !has_answered(engine, init, i)) {
+            redlock__engine_touch(engine, init->due_ns);
+            return false;
+        }
+    return true;
+}
+
+/* ---- deciding ----------------------------------------------------------- */
+
 /* Whether all that is needed to decide is there; says what is not. */
 static int check_members(struct redlock__engine *engine, struct redlock__init *init)
 {
@@ -82,6 +126,9 @@ static int check_members(struct redlock__engine *engine, struct redlock__init *i
 
         if (!has(ready, i)) {
             tell(init, i, REDLOCK_VOTE_DOWN, redlock__engine_absence(engine->nodes[i]));
+            rc = rc == 0 ? REDLOCK_NO_QUORUM : rc;
+        } else if (!has_answered(engine, init, i)) {
+            tell(init, i, REDLOCK_VOTE_DOWN, unanswered);
             rc = rc == 0 ? REDLOCK_NO_QUORUM : rc;
         } else if (kind == REDLOCK_STANDING_UNREADABLE || member->facts.mark_refused ||
                    member->facts.run_id[0] == '\0') {
@@ -162,21 +209,21 @@ static int64_t time_base(const struct redlock__engine *engine, int64_t now_ns)
 
 /* Fencing starts at 0 where no primary was prepared for it, or where told to at the time of day:
  * all may have forgotten that they were. What single ones forgot they take over from the others. */
-static void prepare_fencing(struct redlock__engine *engine, struct redlock__init *init,
-                            int64_t now_ns)
+static void write_bases(struct redlock__engine *engine, struct redlock__init *init, int64_t now_ns)
 {
     struct redlock__base base = {0};
 
     if (engine->fleet.based && !init->config.fence_base)
         return;
+    for (uint32_t i = 0; i < engine->n; i++)
+        if (!has_answered(engine, init, i))
+            return; /* it may have a base */
     if (init->config.fence_base)
         base.number = time_base(engine, now_ns);
     for (uint32_t i = 0; i < engine->n; i++) {
         const struct redlock__member *member = &engine->members[i];
-        bool marked = has(init->written, i) || engine->standings[i].counts;
-
-        if (!marked || i + 1 == init->config.retire || redlock__watch_remembers(engine, i) ||
-            !member->facts.given[REDLOCK__FACT_BASE])
+        if (!engine->standings[i].counts || !redlock__member_is_marked(member) ||
+            redlock__watch_remembers(engine, i) || !member->facts.given[REDLOCK__FACT_BASE])
             continue;
         memcpy(base.run_id, member->facts.run_id, sizeof base.run_id);
         if (member->based)
@@ -192,7 +239,6 @@ static void decide(struct redlock__engine *engine, struct redlock__init *init, i
     int64_t wait_ns, longest_ns = 0;
     bool wait = false;
 
-    init->decided = true;
     init->result = check_members(engine, init);
     if (init->result != 0)
         return;
@@ -212,9 +258,10 @@ static void decide(struct redlock__engine *engine, struct redlock__init *init, i
     for (uint32_t i = 0; i < engine->n; i++)
         if (steps[i] == MARK_NOW && (!wait || engine->fleet.marked))
             mark(engine, init, i, now_ns);
-    if (!wait)
-        prepare_fencing(engine, init, now_ns);
+    init->fence = !wait;
 }
+
+/* ---- telling ------------------------------------------------------------ */
 
 /* Those whose base was written. Without the right to it they still lock, and are said to when
  * somebody asks for a fencing token; who asked for a base is told here. */
@@ -256,26 +303,62 @@ static void sum_up(struct redlock__engine *engine, struct redlock__init *init)
         if (init->results[i].vote != REDLOCK_VOTE_OURS)
             init->result = REDLOCK_NO_QUORUM;
     }
+    for (uint32_t i = 0; i < engine->n && init->fence; i++) {
+        if (has_answered(engine, init, i) || init->results[i].vote != REDLOCK_VOTE_OURS)
+            continue;
+        tell(init, i, REDLOCK_VOTE_DOWN, unanswered);
+        init->result = REDLOCK_NO_QUORUM;
+    }
+}
+
+/* ---- stages ------------------------------------------------------------- */
+
+/* On to the next one; false: not yet. */
+static bool proceed(struct redlock__engine *engine, struct redlock__init *init, int64_t now_ns)
+{
+    switch (init->stage) {
+    case REDLOCK__INIT_CONNECTING:
+        if (now_ns < init->gate_ns && !redlock__engine_settled(engine, now_ns)) {
+            redlock__engine_touch(engine, init->gate_ns);
+            return false;
+        }
+        ask_all(engine, init, now_ns);
+        break;
+    case REDLOCK__INIT_READING:
+        if (!is_read(engine, init, now_ns))
+            return false;
+        decide(engine, init, now_ns);
+        break;
+    case REDLOCK__INIT_MARKING:
+        if ((init->written & engine->marks_owed) != 0)
+            return false;
+        if (init->fence && init->written != 0)
+            ask_all(engine, init, now_ns);
+        break;
+    case REDLOCK__INIT_READING_AGAIN:
+        if (!is_read(engine, init, now_ns))
+            return false;
+        if (init->fence)
+            write_bases(engine, init, now_ns);
+        break;
+    case REDLOCK__INIT_BASING:
+        if ((init->rebased & engine->bases_owed) != 0)
+            return false;
+        sum_up(engine, init);
+        sum_up_fencing(engine, init);
+        init->done = true;
+        return false;
+    }
+    init->stage++;
+    return true;
 }
 
 void redlock__init_news(struct redlock__engine *engine, int64_t now_ns)
 {
     struct redlock__init *init = engine->init;
 
-    if (init == NULL || init->done)
-        return;
-    if (!init->decided) {
-        if (now_ns < init->gate_ns && !redlock__engine_settled(engine, now_ns)) {
-            redlock__engine_touch(engine, init->gate_ns);
-            return;
-        }
-        decide(engine, init, now_ns);
-    }
-    if ((init->written & engine->marks_owed) != 0 || (init->rebased & engine->bases_owed) != 0)
-        return;
-    sum_up(engine, init);
-    sum_up_fencing(engine, init);
-    init->done = true;
+    while (init != NULL && !init->done && proceed(engine, init, now_ns))
+        continue;
 }
 
 struct redlock__init *redlock__engine_init(struct redlock__engine *engine,

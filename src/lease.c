@@ -92,6 +92,7 @@ void redlock__lease_begin_attempt(struct redlock__lease *lease, struct redlock__
 static void give_up_acquire(struct redlock__lease *lease, int reason)
 {
     lease->state = REDLOCK__LEASE_ENDED;
+    lease->fence = 0; /* which may not be settled */
     redlock__hold_finish(lease, reason);
 }
 

@@ -503,7 +503,8 @@ int redlock_token(const redlock_lock *lock, char *token, size_t token_size)
     lease = look_at(lock);
     if (lease == NULL)
         return rc;
-    if (lease->grant != NULL && lease->counted != 0) {
+    if (lease->state == REDLOCK__LEASE_HELD || lease->state == REDLOCK__LEASE_RENEWING ||
+        lease->state == REDLOCK__LEASE_ADOPTED) {
         write_token(lock->client, lease, token);
         rc = 0;
     }

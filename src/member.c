@@ -448,6 +448,7 @@ bool redlock__member_wants_base(const struct redlock__member *members, uint32_t 
 
     if (!fleet->marked || fleet->guard_ns == 0 || member->counts_since_ns == REDLOCK__NEVER ||
         !member->facts.given[REDLOCK__FACT_BASE] || !member->facts.given[REDLOCK__FACT_FLOOR] ||
+        !redlock__member_is_marked(member) || /* by whose marker a flush shows */
         member->facts.recover_refused || redlock__member_remembers(member) ||
         (member->facts.base_text[0] != '\0' && !member->based)) /* of a later version? */
         return false;

@@ -56,20 +56,27 @@ void redlock__wake_greeted(struct redlock__engine *engine, uint32_t i)
     engine->wake.hashes[i] = hash;
 }
 
-static uint32_t primary_of(const struct redlock__engine *engine, const struct redlock__name *name)
+/* The first of `nodes`; n: none. */
+static uint32_t first_of(const struct redlock__engine *engine, const struct redlock__name *name,
+                         uint32_t nodes)
 {
-    uint32_t ready = redlock__engine_ready(engine), best = engine->n;
+    uint32_t best = engine->n;
     uint64_t most = 0;
 
     for (uint32_t i = 0; i < engine->n; i++) {
         uint64_t weight = mix(name->hash ^ engine->wake.hashes[i]);
 
-        if ((ready >> i & 1) != 0 && (best == engine->n || weight > most)) {
+        if ((nodes >> i & 1) != 0 && (best == engine->n || weight > most)) {
             best = i;
             most = weight;
         }
     }
     return best;
+}
+
+static uint32_t primary_of(const struct redlock__engine *engine, const struct redlock__name *name)
+{
+    return first_of(engine, name, redlock__engine_ready(engine));
 }
 
 /* Missing rights, or whatever else: not again for a while. Said once. */
@@ -91,7 +98,11 @@ static void refused(struct redlock__engine *engine, int64_t until_ns[], uint32_t
 
 /* ---- pushing ------------------------------------------------------------ */
 
-/* The list never holds more than one: a second would be a wake-up from a release long past. */
+/* The list never holds more than one: a second would be a wake-up from a release long past. The
+ * three commands leave in one buffer. Where the last doesn't arrive, or is refused, an element
+ * stays without a ttl until somebody waits for the name again, who then asks once in vain. To have
+ * it go by itself would take a script, and with that nobody could be told from the one who was
+ * woken. */
 static void push(struct redlock__engine *engine, struct redlock__name *name, uint32_t primary,
                  int64_t now_ns)
 {
@@ -178,17 +189,19 @@ uint32_t redlock__wake_asks(const struct redlock__engine *engine,
 {
     if (!grant->held || redlock__queue_follows(grant->name, grant->lease, now_ns))
         return engine->n;
-    return primary_of(engine, grant->name);
+    return first_of(engine, grant->name, grant->written & redlock__engine_ready(engine));
 }
 
+/* Where that is not the first connected one, those who wait may be at the first. */
 void redlock__wake_released(struct redlock__engine *engine, struct redlock__grant *grant,
-                            uint32_t node, bool waits, int64_t now_ns)
+                            uint32_t node, enum redlock__waits waits, int64_t now_ns)
 {
     uint32_t all = (uint32_t)((UINT64_C(1) << engine->n) - 1);
 
-    if (waits)
+    if (waits == REDLOCK__WAITS_SOMEBODY)
         grant->waits_at = node + 1;
-    else if (grant->asked_at == node + 1)
+    else if (waits == REDLOCK__WAITS_NOBODY && grant->asked_at == node + 1 &&
+             primary_of(engine, grant->name) == node)
         no_crowd(engine, grant->name, now_ns);
     if (grant->waits_at == 0 || redlock__count(all & ~grant->owed) < engine->fleet.quorum)
         return;

@@ -21,6 +21,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "command.h"
 #include "queue.h"
 #include "side.h"
 
@@ -64,13 +65,14 @@ void redlock__wake_settle(struct redlock__engine *engine, struct redlock__name *
 /* What only others' wake-ups can make better: they came lately, and one is waited for. */
 bool redlock__wake_trusted(const struct redlock__name *name, int64_t now_ns);
 
-/* The primary that a removal of this grant asks whether somebody waits; n: none. */
+/* The primary that a removal of this grant asks whether somebody waits: of those that may have its
+ * key, since no other gets a removal. n: none. */
 uint32_t redlock__wake_asks(const struct redlock__engine *engine,
                             const struct redlock__grant *grant, int64_t now_ns);
-/* A removal of the grant was answered. Where a primary releases by a command that can't tell
- * whether somebody waits, `waits` may as well say that this client had to wait itself. */
+/* A removal of the grant was answered. Where a primary released by a command that can't tell
+ * whether somebody waits, or refused, that is not known, and what was known stays. */
 void redlock__wake_released(struct redlock__engine *engine, struct redlock__grant *grant,
-                            uint32_t node, bool waits, int64_t now_ns);
+                            uint32_t node, enum redlock__waits waits, int64_t now_ns);
 /* An answer to what was pushed. */
 void redlock__wake_pushed(struct redlock__engine *engine, uint32_t node,
                           const struct redlock__node_event *event, int64_t now_ns);

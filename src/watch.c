@@ -16,8 +16,9 @@
 
 enum {
     PERIOD_MS = 1000,
-    STALE_MS = 2000,  /* older samples are renewed with the next round */
-    RECENT_MS = 5000, /* steps this far apart may be one stop of our own clock */
+    SEEN_MS = 604800000, /* a week: the key of a run outlives guard and last question by that */
+    STALE_MS = 2000,     /* older samples are renewed with the next round */
+    RECENT_MS = 5000,    /* steps this far apart may be one stop of our own clock */
 };
 
 static uint32_t bit_of(uint32_t i)
@@ -74,9 +75,12 @@ static bool ask(struct redlock__engine *engine, uint32_t i, enum redlock__comman
 static void ask_since_when(struct redlock__engine *engine, uint32_t i, int64_t now_ns)
 {
     struct redlock__member *member = &engine->members[i];
+    int64_t guard_ns = redlock__max(engine->fleet.guard_ns, engine->fleet.full_guard_ns);
+    int64_t life_ms = SEEN_MS + guard_ns / REDLOCK__MS;
 
     if (redlock__member_on_probation(member, &engine->fleet, now_ns) &&
-        ask(engine, i, REDLOCK__CMD_SEEN, redlock__encode_seen(member->facts.run_id), now_ns) &&
+        ask(engine, i, REDLOCK__CMD_SEEN, redlock__encode_seen(member->facts.run_id, life_ms),
+            now_ns) &&
         member->seen[0] == '\0')
         member->seen_owed = true;
 }
@@ -216,8 +220,9 @@ const char *redlock__watch_oblivion(const struct redlock__engine *engine, uint32
         return "fencing needs its keys: grant +get +set +eval ~redlock:*";
     if (!engine->fleet.based)
         return "not prepared for fencing: redlock init";
-    if (facts->recover_refused)
-        return "it can't take fencing numbers over: grant +eval +get +set ~redlock:*";
+    if (facts->recover_refused ||
+        (facts->mark_refused && !redlock__member_is_marked(&engine->members[i])))
+        return "it can't take fencing numbers over: grant +eval +get +set +del ~redlock:*";
     for (uint32_t j = 0; j < engine->n; j++)
         knowing += j != i && redlock__watch_remembers(engine, j);
     if (knowing < engine->fleet.quorum)
@@ -228,16 +233,21 @@ const char *redlock__watch_oblivion(const struct redlock__engine *engine, uint32
 
 /* The marker first: if that is gone as well, it doesn't count before the base is seen to be gone,
  * and takes nothing over until its guard is over. */
-void redlock__watch_doubt(struct redlock__engine *engine, uint32_t i, int64_t now_ns)
+bool redlock__watch_reread(struct redlock__engine *engine, uint32_t i, int64_t now_ns)
 {
     static const enum redlock__command questions[] = {REDLOCK__CMD_MARKER, REDLOCK__CMD_BASE,
                                                       REDLOCK__CMD_FLOOR};
+    bool sent = false;
 
-    if ((engine->doubted & bit_of(i)) != 0)
-        return;
     for (size_t k = 0; k < sizeof questions / sizeof questions[0]; k++)
-        if (ask(engine, i, questions[k], redlock__encode_fact(questions[k]), now_ns))
-            engine->doubted |= bit_of(i);
+        sent = ask(engine, i, questions[k], redlock__encode_fact(questions[k]), now_ns) || sent;
+    return sent;
+}
+
+void redlock__watch_doubt(struct redlock__engine *engine, uint32_t i, int64_t now_ns)
+{
+    if ((engine->doubted & bit_of(i)) == 0 && redlock__watch_reread(engine, i, now_ns))
+        engine->doubted |= bit_of(i);
 }
 
 bool redlock__watch_base(struct redlock__engine *engine, uint32_t i,
@@ -248,7 +258,8 @@ bool redlock__watch_base(struct redlock__engine *engine, uint32_t i,
 
     redlock__base_format(base, text);
     if (!ask(engine, i, REDLOCK__CMD_RECOVER,
-             redlock__encode_recover(facts->base_text, text, base->number), now_ns))
+             redlock__encode_recover(facts->base_text, text, base->number, facts->marker_text),
+             now_ns))
         return false;
     engine->bases_owed |= bit_of(i);
     return true;

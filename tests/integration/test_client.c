@@ -288,6 +288,36 @@ START_TEST(test_inspect)
 }
 END_TEST
 
+/* As if nothing was ever held, although the quorum is still to say that the keys are gone. */
+START_TEST(test_a_lock_being_released_is_nobodys)
+{
+    redlock_client *client = settled_client();
+    redlock_lock_options options = lock_options(5000, 0);
+    redlock_lock *lock = acquire_key(client, "job", &options);
+    char token[REDLOCK_TOKEN_LEN] = "untouched";
+
+    for (int i = 0; i < 3; i++)
+        servers_freeze(i);
+    ck_assert_int_eq(redlock_start_release(lock), 0);
+    ck_assert_int_eq(redlock_poll_result(lock), REDLOCK_PENDING);
+    for (int round = 0; round < 2; round++) { /* the second time it is released */
+        ck_assert_int_eq(redlock_token(lock, token, sizeof token), REDLOCK_ERR_STATE);
+        ck_assert_str_eq(token, "untouched");
+        ck_assert_int_eq(redlock_detach(lock, token, sizeof token), REDLOCK_ERR_STATE);
+        ck_assert_int_eq(redlock_deadline_ns(lock), 0);
+        ck_assert_int_eq(redlock_remaining_ms(lock), 0);
+        ck_assert_int_eq(redlock_is_held(lock), 0);
+        ck_assert_int_eq(redlock_margin(lock), -1);
+        ck_assert_int_eq(redlock_fence(lock), REDLOCK_ERR_STATE);
+        for (int i = 0; i < 3; i++)
+            servers_thaw(i);
+        AWAIT(redlock_poll_result(lock) != REDLOCK_PENDING);
+    }
+    (void)redlock_release(lock);
+    redlock_client_free(client);
+}
+END_TEST
+
 START_TEST(test_detach_and_adopt)
 {
     redlock_client *client = client_of_all(), *other = client_of_all(), *stranger;
@@ -593,6 +623,7 @@ static Suite *client_suite(void)
     tcase_add_test(plain, test_descriptors_and_threads_stay_constant);
     tcase_add_test(plain, test_other_clients_exclude_us_and_we_them);
     tcase_add_test(plain, test_inspect);
+    tcase_add_test(plain, test_a_lock_being_released_is_nobodys);
     tcase_add_test(plain, test_detach_and_adopt);
     suite_add_tcase(suite, plain);
     tcase_add_checked_fixture(failing, start_five, servers_stop);

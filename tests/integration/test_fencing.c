@@ -215,6 +215,8 @@ START_TEST(the_token_stays_the_same_through_extends)
     }
     for (int i = 0; i < N; i++)
         ck_assert_int_le(fenced_number(i, FENCED_COUNTER), token);
+    ck_assert_int_eq(redlock_start_release(lock), 0);
+    ck_assert_int_eq(redlock_fence(lock), token); /* who wrote with it can still say so */
     ck_assert_int_eq(redlock_release(lock), 0);
 }
 END_TEST

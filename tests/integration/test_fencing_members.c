@@ -7,8 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "command.h"
+#include "fence.h"
 #include "fenced.h"
 #include "locking.h"
+#include "marker.h"
 #include "servers.h"
 
 static redlock_client *client;
@@ -334,6 +337,81 @@ START_TEST(without_preparation_it_is_misconfigured)
 }
 END_TEST
 
+/* ---- an old client ------------------------------------------------------ */
+
+/* Connected before the primaries were prepared, it has looked at none since. What it last saw of
+ * the one that was flushed is what is there now. */
+static redlock_client *old_client(void)
+{
+    redlock_options options = options_for(servers_uris(), N);
+    redlock_client *old;
+
+    options.restart_guard_ms = 0; /* so that it doesn't look */
+    options.node_timeout_ms = 500;
+    old = new_client(&options);
+    AWAIT(is_settled(old, N));
+    return old;
+}
+
+static int init_by(redlock_client *by)
+{
+    redlock_init_options options;
+    int64_t wait_ms;
+
+    redlock_init_options_init(&options);
+    options.no_leases_out = 1;
+    return redlock_init(by, &options, results, N, &wait_ms);
+}
+
+START_TEST(an_old_client_resets_no_numbers_of_one_that_was_flushed)
+{
+    redlock_client *old;
+    int64_t token;
+
+    servers_start(N);
+    old = old_client();
+    begin();
+    token = fenced_cycle(client);
+    AWAIT(fenced_in_step(client, N));
+    (void)servers_command(0, "FLUSHALL", NULL);
+    ck_assert_int_eq(init_by(old), REDLOCK_PENDING);
+    ck_assert_ptr_null(servers_command(0, "GET", "redlock:fleet", NULL));
+    ck_assert_int_eq(fenced_base(0), -1);
+    redlock_client_free(old);
+    (void)fenced_cycle(client); /* finds it flushed */
+    assert_recovers(0, token);
+}
+END_TEST
+
+/* The same, told too late that the marker is gone: the script looks. */
+START_TEST(a_base_is_written_under_the_marker_that_was_read)
+{
+    static const struct {
+        const char *there, *read; /* marker; NULL: none */
+        bool written;
+    } cases[] = {{"a", "a", true},
+                 {NULL, "", true},
+                 {NULL, "a", false},
+                 {"b", "a", false},
+                 {"a", "", false}};
+
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const char *said;
+
+        (void)servers_command(0, "FLUSHALL", NULL);
+        if (cases[i].there != NULL)
+            (void)servers_command(0, "SET", REDLOCK__MARKER_KEY, cases[i].there, NULL);
+        said = servers_command(0, "EVAL", redlock__recover_script, "3", REDLOCK__BASE_KEY,
+                               REDLOCK__FLOOR_KEY, REDLOCK__MARKER_KEY, "", "new", "7",
+                               cases[i].read, NULL);
+        ck_assert_str_eq(said, cases[i].written ? "new" : "");
+        ck_assert_int_eq(fenced_number(0, REDLOCK__FLOOR_KEY), cases[i].written ? 7 : -1);
+        ck_assert_int_eq(servers_command(0, "GET", REDLOCK__BASE_KEY, NULL) != NULL,
+                         cases[i].written);
+    }
+}
+END_TEST
+
 static void add(Suite *suite, const char *name, void (*begins)(void), const TTest *const *tests)
 {
     TCase *tcase = tcase_create(name);
@@ -355,7 +433,9 @@ int main(void)
                                   three_that_forgot_together_need_to_be_told,
                                   all_that_forgot_go_on_from_the_time_of_day_if_told_to,
                                   without_preparation_it_is_misconfigured,
+                                  a_base_is_written_under_the_marker_that_was_read,
                                   NULL};
+    const TTest *const bare[] = {an_old_client_resets_no_numbers_of_one_that_was_flushed, NULL};
     const TTest *const files[] = {one_with_older_data_takes_over_from_the_others, NULL};
     const TTest *const durable[] = {a_durable_one_goes_on_at_once, NULL};
     Suite *suite = suite_create("fencing members");
@@ -363,6 +443,7 @@ int main(void)
     int failed;
 
     add(suite, "plain", set_up, plain);
+    add(suite, "bare", NULL, bare);
     add(suite, "files", set_up_with_files, files);
     add(suite, "durable", set_up_durable, durable);
     srunner_run_all(runner, CK_NORMAL);

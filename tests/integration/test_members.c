@@ -1089,6 +1089,29 @@ static TCase *new_case(Suite *suite, const char *name, void start(void))
     return tcase;
 }
 
+/* ---- what is written ---------------------------------------------------- */
+
+/* Since when a run is known is kept for as long as somebody asks, then it goes: no primary keeps
+ * one such key for each of its restarts. */
+START_TEST(test_what_was_seen_is_kept_while_it_is_asked_for)
+{
+    redlock_client *client = guarded_client(LONG_TTL_MS);
+    char key[64], value[32];
+    const char *at;
+
+    at = strstr(servers_command(0, "INFO", "server", NULL), "run_id:");
+    ck_assert_ptr_nonnull(at);
+    (void)snprintf(key, sizeof key, "redlock:seen:%.40s", at + strlen("run_id:"));
+    AWAIT(servers_command(0, "GET", key, NULL) != NULL);
+    (void)snprintf(value, sizeof value, "%s", servers_command(0, "GET", key, NULL));
+    ck_assert_int_gt(atoll(servers_command(0, "PTTL", key, NULL)), INT64_C(6) * 86400000);
+    (void)servers_command(0, "PEXPIRE", key, "9000", NULL);
+    AWAIT(atoll(servers_command(0, "PTTL", key, NULL)) > 9000);
+    ck_assert_str_eq(servers_command(0, "GET", key, NULL), value);
+    redlock_client_free(client);
+}
+END_TEST
+
 static Suite *members_suite(void)
 {
     Suite *suite = suite_create("members");
@@ -1116,6 +1139,7 @@ static Suite *members_suite(void)
     tcase_add_loop_test(guard, test_with_a_short_guard_two_hold, 0, CONTESTS);
     tcase_add_loop_test(guard, test_copied_over_while_held, 0, 2);
     tcase_add_test(guard, test_flushed_while_held);
+    tcase_add_test(guard, test_what_was_seen_is_kept_while_it_is_asked_for);
     tcase_add_test(durable, test_durable_counts_at_once);
     tcase_add_test(durable, test_held_heals);
     tcase_add_test(durable, test_promoted_replica);

@@ -39,7 +39,7 @@ ring          validity command
 node          validity command facts ring
 member        validity clock facts marker
 side          validity node engine_state
-wake          validity queue side engine_state
+wake          validity command queue side engine_state
 replicas      validity command side engine_state
 fleet         validity member
 init          validity engine_state

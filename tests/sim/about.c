@@ -79,6 +79,7 @@ void sim_execute_seen(struct sim_server *server, struct sim_peer *peer, const st
     if (e == NULL)
         e = sim_server_add(server, peer->database, args->data[3], args->len[3], now, strlen(now),
                            now_ns);
+    e->when_ms = sim_server_wall_ms(server, now_ns) + sim_number(args, 4);
     (void)snprintf(text, sizeof(text), "%.24s %s", e->value, now);
     sim_say_bulk(reply, text);
 }

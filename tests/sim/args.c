@@ -105,12 +105,12 @@ enum sim_command sim_classify(const struct sim_args *args)
         return sim_word(args, 1, "server") ? SIM_INFO_SERVER : SIM_INFO_REPLICATION;
     if (sim_word(args, 0, "CONFIG") && sim_word(args, 1, "GET") && args->count == 3)
         return SIM_SETTINGS;
-    if (sim_word(args, 0, "EVAL") && sim_text_is(args, 1, redlock__seen_script) && args->count == 4)
+    if (sim_word(args, 0, "EVAL") && sim_text_is(args, 1, redlock__seen_script) && args->count == 5)
         return SIM_SEEN;
     if (sim_word(args, 0, "EVAL") && sim_text_is(args, 1, redlock__mark_script) && args->count == 8)
         return SIM_MARK;
     if (sim_word(args, 0, "EVAL") && sim_text_is(args, 1, redlock__recover_script) &&
-        args->count == 8)
+        args->count == 10)
         return SIM_RECOVER;
     if (sim_word(args, 0, "EVAL") && sim_text_is(args, 1, redlock__grant_script) &&
         args->count == 12)

@@ -93,20 +93,26 @@ void sim_execute_settle(struct sim_server *server, struct sim_peer *peer,
     sim_say_integer(reply, 1);
 }
 
+/* Keys: 3 base, 4 floor, 5 marker. */
 void sim_execute_recover(struct sim_server *server, struct sim_peer *peer,
                          const struct sim_args *args, int64_t now_ns, struct sim_reply *reply)
 {
     struct sim_entry *base = arg_entry(server, peer, args, 3, now_ns);
+    struct sim_entry *marker = arg_entry(server, peer, args, 5, now_ns);
     const char *there = base == NULL ? "" : base->value;
 
-    if (!sim_text_is(args, 5, there)) {
+    if (!sim_text_is(args, 9, marker == NULL ? "" : marker->value)) {
+        sim_say_bulk(reply, "");
+        return;
+    }
+    if (!sim_text_is(args, 6, there)) {
         sim_say_bulk(reply, there);
         return;
     }
     if (arg_entry(server, peer, args, 4, now_ns) == NULL)
-        write_number(server, peer, args, 4, sim_number(args, 7), now_ns);
+        write_number(server, peer, args, 4, sim_number(args, 8), now_ns);
     sim_server_remove(server, args->data[3], args->len[3]);
-    base = sim_server_add(server, peer->database, args->data[3], args->len[3], args->data[6],
-                          args->len[6], now_ns);
+    base = sim_server_add(server, peer->database, args->data[3], args->len[3], args->data[7],
+                          args->len[7], now_ns);
     sim_say_bulk(reply, base->value);
 }

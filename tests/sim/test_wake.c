@@ -4,6 +4,7 @@
  */
 #include <string.h>
 
+#include "facts.h"
 #include "scenario.h"
 #include "validity.h"
 #include "wake.h"
@@ -164,6 +165,72 @@ START_TEST(without_the_rights_there_is_polling)
         sim_run(sim, 5 * SIM_MS);
     }
     ck_assert_uint_le(sim_count(sim, SIM_ALL, refused[_i]), 10); /* not asked again and again */
+    scenario_end(sim);
+}
+END_TEST
+
+/* The first one was out of reach when the lock was taken, and is back for its owner alone. */
+START_TEST(one_that_never_had_the_key_is_not_asked)
+{
+    struct sim *sim = scenario_new(5, 2, 1560 + (uint64_t)_i);
+    struct sim_lock *held = sim_lock_now(sim, 0, "k", 30000);
+    struct sim_lock *lock = wait_long(sim, 1, REDLOCK_WAIT_FOREVER);
+    sim_run(sim, 100 * SIM_MS);
+    uint32_t first = wake_node(sim);
+    ck_assert_int_eq(sim_release_now(sim, held), REDLOCK_OK);
+    ck_assert_int_eq(sim_wait(sim, lock), REDLOCK_OK);
+    ck_assert_int_eq(sim_release_now(sim, lock), REDLOCK_OK);
+    for (int client = 0; client < 2; client++) {
+        sim_refuse(sim, client, (int)first, true);
+        sim_cut(sim, client, (int)first, false);
+    }
+    (void)sim_server_vanish(&sim->servers[first], "redlock:waiting:k");
+    sim_run(sim, 5 * SIM_S);
+    held = sim_lock_now(sim, 0, "k", 30000);
+    lock = wait_long(sim, 1, REDLOCK_WAIT_FOREVER);
+    sim_refuse(sim, 0, (int)first, false);
+    sim_run(sim, 6 * SIM_S);
+    ck_assert_ptr_nonnull(sim_conn_of(sim, 0, first));
+    ck_assert_uint_ne(wake_node(sim), first);
+    ck_assert_int_eq(sim_release_now(sim, held), REDLOCK_OK);
+    int64_t since_ns = sim->now_ns;
+    ck_assert_int_eq(sim_wait(sim, lock), REDLOCK_OK);
+    ck_assert_int_le(sim->now_ns - since_ns, 20 * SIM_MS);
+    ck_assert_int_eq(sim_release_now(sim, lock), REDLOCK_OK);
+    sim_run(sim, 20 * SIM_MS);
+    scenario_end(sim);
+}
+END_TEST
+
+/* Who releases without a script can't ask, which is no answer: what it knows of others it goes on
+ * believing, and stands in line behind them. */
+START_TEST(without_scripts_what_is_known_of_others_stays)
+{
+    struct sim_config config = sim_defaults(5, 2, scenario_seed(1480 + (uint64_t)_i / 2));
+    bool forbidden = _i % 2 == 0;
+    config.native = sim_server_kind(3);
+    struct sim *sim = scenario_with(&config);
+    struct sim_lock *held = sim_lock_now(sim, 0, "k", 30000);
+    struct sim_lock *lock = wait_long(sim, 1, REDLOCK_WAIT_FOREVER);
+    sim_run(sim, 100 * SIM_MS);
+    ck_assert_int_eq(sim_release_now(sim, held), REDLOCK_OK);
+    ck_assert_int_eq(sim_wait(sim, lock), REDLOCK_OK); /* client 0 knows that it woke it */
+    ck_assert_int_eq(sim_release_now(sim, lock), REDLOCK_OK);
+    sim_run(sim, 10 * SIM_MS);
+    held = sim_lock_now(sim, 0, "k", 30000);
+    for (uint32_t i = 0; i < 5; i++) {
+        sim->servers[i].forbidden = forbidden ? REDLOCK__CAN_EVAL : 0;
+        (void)sim_server_vanish(&sim->servers[i], "redlock:waiting:k");
+        (void)sim_server_vanish(&sim->servers[i], "redlock:wake:k"); /* left by client 1 */
+    }
+    ck_assert_int_eq(sim_release_now(sim, held), REDLOCK_OK);
+    sim_run(sim, 10 * SIM_MS);
+    lock = wait_long(sim, 0, REDLOCK_WAIT_FOREVER);
+    sim_run(sim, 100 * SIM_MS);
+    ck_assert_int_eq(lock->running, forbidden); /* where it was told that nobody waits, it asked */
+    ck_assert_int_eq(sim_wait(sim, lock), REDLOCK_OK);
+    ck_assert_int_eq(sim_release_now(sim, lock), REDLOCK_OK);
+    sim_run(sim, 20 * SIM_MS);
     scenario_end(sim);
 }
 END_TEST
@@ -412,6 +479,8 @@ int main(void)
     t = scenario_case(suite, "polling", 30);
     tcase_add_loop_test(t, a_lost_wake_up_costs_a_poll, 0, 10);
     tcase_add_loop_test(t, when_the_primary_of_the_waiters_dies_they_move, 0, 20);
+    tcase_add_loop_test(t, one_that_never_had_the_key_is_not_asked, 0, 10);
+    tcase_add_loop_test(t, without_scripts_what_is_known_of_others_stays, 0, 6);
     tcase_add_loop_test(t, without_the_rights_there_is_polling, 0,
                         (int)(sizeof(refused) / sizeof(refused[0])));
     tcase_add_loop_test(t, a_foreign_release_is_noticed_by_polling, 0, 10);

@@ -123,7 +123,8 @@ START_TEST(scripts_are_literally_these)
         redlock__seen_script,
         "local t = redis.call('TIME') local now = string.format('%.0f', t[1] * 1000000 + t[2]) "
         "local seen = redis.call('GET', KEYS[1]) "
-        "if not seen then redis.call('SET', KEYS[1], now) seen = now end "
+        "if seen then redis.pcall('SET', KEYS[1], seen, 'PX', ARGV[1]) "
+        "else redis.call('SET', KEYS[1], now, 'PX', ARGV[1]) seen = now end "
         "return seen .. ' ' .. now");
     ck_assert_str_eq(
         redlock__mark_script,
@@ -155,10 +156,11 @@ START_TEST(seen_has_one_key_named_after_the_run)
     char expected[1024];
     int len =
         snprintf(expected, sizeof(expected),
-                 "*4\r\n$4\r\nEVAL\r\n$%zu\r\n%s\r\n$1\r\n1\r\n$53\r\nredlock:seen:" RUN_ID "\r\n",
+                 "*5\r\n$4\r\nEVAL\r\n$%zu\r\n%s\r\n$1\r\n1\r\n$53\r\nredlock:seen:" RUN_ID "\r\n"
+                 "$5\r\n70000\r\n",
                  strlen(redlock__seen_script), redlock__seen_script);
-    assert_wire(redlock__encode_seen(RUN_ID), expected, (size_t)len);
-    assert_wire(redlock__encode_seen(RUN_ID "beyond"), expected, (size_t)len);
+    assert_wire(redlock__encode_seen(RUN_ID, 70000), expected, (size_t)len);
+    assert_wire(redlock__encode_seen(RUN_ID "beyond", 70000), expected, (size_t)len);
 }
 END_TEST
 
@@ -201,10 +203,11 @@ START_TEST(fenced_commands_carry_four_keys)
     assert_wire(redlock__encode_settle("k", 1, "t", 42, "run=a base"), expected, (size_t)len);
 
     len = snprintf(expected, sizeof(expected),
-                   "*8\r\n$4\r\nEVAL\r\n$%zu\r\n%s\r\n$1\r\n2\r\n$12\r\nredlock:base\r\n"
-                   "$13\r\nredlock:floor\r\n$3\r\nold\r\n$3\r\nnew\r\n$2\r\n17\r\n",
+                   "*10\r\n$4\r\nEVAL\r\n$%zu\r\n%s\r\n$1\r\n3\r\n$12\r\nredlock:base\r\n"
+                   "$13\r\nredlock:floor\r\n$13\r\nredlock:fleet\r\n$3\r\nold\r\n$3\r\nnew\r\n"
+                   "$2\r\n17\r\n$4\r\nmark\r\n",
                    strlen(redlock__recover_script), redlock__recover_script);
-    assert_wire(redlock__encode_recover("old", "new", 17), expected, (size_t)len);
+    assert_wire(redlock__encode_recover("old", "new", 17, "mark"), expected, (size_t)len);
 }
 END_TEST
 
@@ -295,12 +298,12 @@ static const struct {
     {REDLOCK__CMD_EXTEND, ":2\r\n", REDLOCK_VOTE_ERROR, 0, "unexpected reply integer 2"},
     {REDLOCK__CMD_EXTEND, "$-1\r\n", REDLOCK_VOTE_ERROR, 0, "unexpected reply type nil"},
     {REDLOCK__CMD_EXTEND, "+OK\r\n", REDLOCK_VOTE_ERROR, 0, "unexpected reply status OK"},
-    {REDLOCK__CMD_RELEASE, ":1\r\n", REDLOCK_VOTE_OURS, 1, ""},
+    {REDLOCK__CMD_RELEASE, ":1\r\n", REDLOCK_VOTE_OURS, 0, ""},
     {REDLOCK__CMD_RELEASE, ":0\r\n", REDLOCK_VOTE_FREE, 0, ""},
-    {REDLOCK__CMD_RELEASE, ":-1\r\n", REDLOCK_VOTE_FOREIGN, -1, ""},
-    {REDLOCK__CMD_RELEASE, ":2\r\n", REDLOCK_VOTE_OURS, 2, ""},
-    {REDLOCK__CMD_RELEASE, ":3\r\n", REDLOCK_VOTE_FREE, 3, ""},
-    {REDLOCK__CMD_RELEASE, ":-2\r\n", REDLOCK_VOTE_FOREIGN, -2, ""},
+    {REDLOCK__CMD_RELEASE, ":-1\r\n", REDLOCK_VOTE_FOREIGN, 0, ""},
+    {REDLOCK__CMD_RELEASE, ":2\r\n", REDLOCK_VOTE_OURS, 0, ""},
+    {REDLOCK__CMD_RELEASE, ":3\r\n", REDLOCK_VOTE_FREE, 0, ""},
+    {REDLOCK__CMD_RELEASE, ":-2\r\n", REDLOCK_VOTE_FOREIGN, 0, ""},
     {REDLOCK__CMD_RELEASE, ":4\r\n", REDLOCK_VOTE_ERROR, 0, "unexpected reply integer 4"},
     {REDLOCK__CMD_WAITING, "+OK\r\n", REDLOCK_VOTE_OURS, 0, ""},
     {REDLOCK__CMD_WAITING, "$-1\r\n", REDLOCK_VOTE_ERROR, 0, "unexpected reply type nil"},
@@ -374,6 +377,29 @@ START_TEST(each_reply_counts_as_the_table_says)
     ck_assert_int_eq(answer.vote, decoded[_i].vote);
     ck_assert_int_eq(answer.value, decoded[_i].value);
     ck_assert_str_eq(answer.text, decoded[_i].text);
+}
+END_TEST
+
+START_TEST(only_a_script_that_ran_tells_who_waits)
+{
+    static const struct {
+        enum redlock__command command;
+        const char *wire;
+        enum redlock__waits waits;
+    } cases[] = {
+        {REDLOCK__CMD_RELEASE, ":1\r\n", REDLOCK__WAITS_NOBODY},
+        {REDLOCK__CMD_RELEASE, ":0\r\n", REDLOCK__WAITS_NOBODY},
+        {REDLOCK__CMD_RELEASE, ":-1\r\n", REDLOCK__WAITS_NOBODY},
+        {REDLOCK__CMD_RELEASE, ":2\r\n", REDLOCK__WAITS_SOMEBODY},
+        {REDLOCK__CMD_RELEASE, ":3\r\n", REDLOCK__WAITS_SOMEBODY},
+        {REDLOCK__CMD_RELEASE, ":-2\r\n", REDLOCK__WAITS_SOMEBODY},
+        {REDLOCK__CMD_RELEASE, "-NOPERM no right\r\n", REDLOCK__WAITS_UNKNOWN},
+        {REDLOCK__CMD_RELEASE_NATIVE, ":1\r\n", REDLOCK__WAITS_UNKNOWN},
+        {REDLOCK__CMD_RELEASE_NATIVE, ":0\r\n", REDLOCK__WAITS_UNKNOWN},
+        {REDLOCK__CMD_OWNER, "$-1\r\n", REDLOCK__WAITS_UNKNOWN},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+        ck_assert_int_eq(decode(cases[i].command, cases[i].wire).waits, cases[i].waits);
 }
 END_TEST
 
@@ -572,6 +598,7 @@ static Suite *command_suite(void)
     tcase_set_timeout(answers, SECONDS);
     tcase_add_loop_test(answers, each_reply_counts_as_the_table_says, 0,
                         (int)(sizeof(decoded) / sizeof(decoded[0])));
+    tcase_add_test(answers, only_a_script_that_ran_tells_who_waits);
     tcase_add_loop_test(answers, an_error_keeps_its_text_and_is_never_a_vote, 0,
                         (int)(sizeof(errors) / sizeof(errors[0])));
     tcase_add_test(answers, answers_about_facts_are_no_votes);

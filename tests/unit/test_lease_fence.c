@@ -58,6 +58,7 @@ static void assert_failed(int result)
     ck_assert_uint_eq(take_wants(), REDLOCK__WANT_ABANDON);
     ck_assert_uint_eq(take_events(), REDLOCK__EVENT_BIT_DONE);
     ck_assert_int_eq(lease->deadline_ns, 0);
+    ck_assert_int_eq(lease->fence, 0); /* was never settled, and nobody may have it */
 }
 
 static int64_t end_after(int64_t ms)

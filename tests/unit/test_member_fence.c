@@ -183,6 +183,12 @@ static void is_in_its_guard(void)
     members[0].counts_since_ns = REDLOCK__NEVER;
 }
 
+/* Counted by what this client saw; nobody has written it down yet, or it was flushed since. */
+static void has_no_marker_of_its_own(void)
+{
+    members[0].parsed = false;
+}
+
 static void refuses_base(void)
 {
     members[0].facts.given[REDLOCK__FACT_BASE] = false;
@@ -198,8 +204,9 @@ static void refuses_to_recover(void)
     members[0].facts.recover_refused = true;
 }
 
-static void (*const hindrances[])(void) = {is_not_marked, has_no_guard,  is_in_its_guard,
-                                           refuses_base,  refuses_floor, refuses_to_recover};
+static void (*const hindrances[])(void) = {
+    is_not_marked, has_no_guard,  is_in_its_guard,   has_no_marker_of_its_own,
+    refuses_base,  refuses_floor, refuses_to_recover};
 
 START_TEST(it_takes_nothing_over)
 {
@@ -270,7 +277,7 @@ int main(void)
     tcase_add_test(t, a_larger_base_counts_as_well);
     tcase_add_test(t, only_those_connected_are_heard);
     tcase_add_loop_test(t, one_that_cannot_vouch_is_not_heard, 0, 5);
-    tcase_add_loop_test(t, it_takes_nothing_over, 0, 6);
+    tcase_add_loop_test(t, it_takes_nothing_over, 0, 7);
     tcase_add_test(t, a_durable_one_needs_nobody);
     tcase_add_test(t, a_single_one_has_nobody_to_ask);
     tcase_add_loop_test(t, it_is_noted_when_numbers_are_seen_to_be_gone, 0, 2);
