@@ -542,7 +542,8 @@ void scene_trigger(struct scene *scene, const char *group, unsigned node,
         return;
     fault.group = scene__group(scene, group);
     (void)snprintf(fault.action, sizeof fault.action, "%s", actions[trigger->action]);
-    tell(scene, &fault, "start", history_now(), true, trigger->command);
+    tell(scene, &fault, "start", history_now(), true,
+         trigger->command != NULL ? trigger->command : "any command");
     link_trigger(link, trigger);
 }
 
