@@ -14,7 +14,9 @@
 struct proxy;
 struct link;
 
-/* Something worth an account: "connected", "reset", "refused", "trigger", ... with a number. */
+/* Something worth an account: "connected", "refused", "trigger", "reset" (by a fault), "closed" (by
+ * a peer), with the number of the connection on its link, from 1. From the proxy's thread, and
+ * never while a lock is held: it may call everything but proxy_free(). */
 typedef void proxy_listener(void *context, const char *link, const char *what, int64_t n);
 
 struct proxy *proxy_new(uint64_t seed, proxy_listener *listener, void *context); /* NULL: errno */
@@ -49,18 +51,20 @@ void link_delay(struct link *link, enum way way, struct delay delay);
 enum flow {
     FLOW_PASS,
     FLOW_HOLD,   /* kept, and passed on in order afterwards: a partition that TCP outlives */
-    FLOW_SWALLOW /* lost. The connection is reset when the link is healed: bytes are missing */
+    FLOW_SWALLOW /* lost, also what was held or delayed, and the end of a connection. One that lost
+                    anything stays silent, and is reset when the link is healed or passes again */
 };
 void link_flow(struct link *link, enum way way, enum flow flow);
 
 void link_slice(struct link *link, enum way way, unsigned most, int64_t gap_ns); /* 0: whole */
 void link_bandwidth(struct link *link, enum way way, int64_t bytes_per_s);       /* 0: no limit */
-void link_reset_chance(struct link *link, double chance); /* of a reset, for each command */
-void link_refuse(struct link *link, bool refuse);         /* new connections: nobody listens */
-void link_silent(struct link *link, bool silent);         /* new ones: accepted, then silence */
+/* Of a reset, for each command: half of them before it is passed on, half instead of its reply. */
+void link_reset_chance(struct link *link, double chance);
+void link_refuse(struct link *link, bool refuse); /* new connections: nobody listens */
+void link_silent(struct link *link, bool silent); /* new ones: accepted, then silence */
 
-/* Everything above off, held bytes delivered, connections that lost bytes or were half open reset,
- * triggers forgotten. */
+/* Everything above off, held and delayed bytes delivered, connections that lost bytes or were half
+ * open reset, triggers forgotten. */
 void link_heal(struct link *link);
 
 /* ---- at once ------------------------------------------------------------- */
