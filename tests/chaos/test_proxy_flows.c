@@ -171,6 +171,26 @@ START_TEST(test_swallow_what_is_held)
 }
 END_TEST
 
+/* An end that is held is lost with the bytes before it. */
+START_TEST(test_swallow_end_that_is_held)
+{
+    int first = client;
+
+    hold(REPLIES);
+    say(server, "+OK\r\n");
+    shut(&server);
+    open_pair();
+    say(client, PING); /* came later, so that end has been dealt with */
+    hear(server, PING);
+    swallow(REPLIES);
+    ck_assert_uint_eq(link_count(link_).swallowed[REPLIES], 5);
+    hear_nothing(first);
+    link_heal(link_);
+    hear_reset(first);
+    shut(&first);
+}
+END_TEST
+
 /* ---- delays, slices, bandwidth --------------------------------------------------------- */
 
 START_TEST(test_delay)
@@ -263,6 +283,7 @@ static void add_flow_tests(TCase *flows)
     tcase_add_loop_test(flows, test_swallow, 0, 4);
     tcase_add_loop_test(flows, test_swallow_end, 0, 2);
     tcase_add_test(flows, test_swallow_what_is_held);
+    tcase_add_test(flows, test_swallow_end_that_is_held);
     tcase_add_test(flows, test_delay);
     tcase_add_test(flows, test_delay_keeps_order);
     tcase_add_test(flows, test_heal_hurries);

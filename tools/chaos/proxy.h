@@ -63,8 +63,8 @@ void link_reset_chance(struct link *link, double chance);
 void link_refuse(struct link *link, bool refuse); /* new connections: nobody listens */
 void link_silent(struct link *link, bool silent); /* new ones: accepted, then silence */
 
-/* Everything above off, held bytes delivered, connections that lost bytes or were half open reset,
- * triggers forgotten. */
+/* Everything above off, held and delayed bytes delivered, connections that lost bytes or were half
+ * open reset, triggers forgotten. */
 void link_heal(struct link *link);
 
 /* ---- at once ------------------------------------------------------------- */

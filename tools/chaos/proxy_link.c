@@ -251,7 +251,7 @@ void link_silent(struct link *link, bool silent)
 
 static void let_go(struct session *session)
 {
-    for (int way = REQUESTS; way <= REPLIES; way++) {
+    for (enum way way = REQUESTS; way <= REPLIES; way++) {
         struct lane *lane = &session->lanes[way];
         lane->stop = lane->cut = PROXY_NOWHERE;
         lane->stop_until = PROXY_NEVER;
@@ -267,7 +267,7 @@ void link_heal(struct link *link)
     proxy_enter(link->proxy);
     silent_locked(link, false);
     refuse_locked(link, false);
-    for (int way = REQUESTS; way <= REPLIES; way++) {
+    for (enum way way = REQUESTS; way <= REPLIES; way++) {
         link->delay[way] = (struct delay){0};
         link->flow[way] = FLOW_PASS;
         link->slice[way] = 0;
@@ -386,7 +386,7 @@ void link_release(struct link *link)
 {
     proxy_enter(link->proxy);
     for (struct session *s = link->sessions; s != NULL; s = s->next) {
-        for (int way = REQUESTS; way <= REPLIES; way++) {
+        for (enum way way = REQUESTS; way <= REPLIES; way++) {
             s->lanes[way].stop = PROXY_NOWHERE;
             s->lanes[way].stop_until = PROXY_NEVER;
         }

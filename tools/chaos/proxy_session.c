@@ -33,7 +33,7 @@ static void bury(struct session *session, const char *what)
     session->dead = true;
     session->next_at = PROXY_NEVER;
     session->link->count.open--;
-    for (int way = REQUESTS; way <= REPLIES; way++)
+    for (enum way way = REQUESTS; way <= REPLIES; way++)
         (void)byte_queue_cut(&session->lanes[way].queue, session->lanes[way].queue.out);
     proxy_note_locked(session->link, what, session->number);
     proxy_changed_locked(session->link->proxy);
@@ -41,7 +41,7 @@ static void bury(struct session *session, const char *what)
 
 static void drop_both(struct session *session, const char *what)
 {
-    for (int from = REQUESTS; from <= REPLIES; from++)
+    for (enum way from = REQUESTS; from <= REPLIES; from++)
         watch_close_locked(session->link->proxy, &session->ends[from].watch, true);
     bury(session, what);
 }
@@ -219,7 +219,7 @@ static void close_done(struct session *session)
 {
     bool open = false;
 
-    for (int from = REQUESTS; from <= REPLIES; from++) {
+    for (enum way from = REQUESTS; from <= REPLIES; from++) {
         struct end *end = &session->ends[from];
         if (end->watch.fd < 0)
             continue;
@@ -250,13 +250,13 @@ void session_pump_locked(struct session *session)
     if (session->dead)
         return;
     session->next_at = PROXY_NEVER;
-    for (int way = REQUESTS; way <= REPLIES && !session->dead; way++)
+    for (enum way way = REQUESTS; way <= REPLIES && !session->dead; way++)
         pump_lane(session, way);
     if (!session->dead)
         close_done(session);
     if (session->dead)
         return;
-    for (int from = REQUESTS; from <= REPLIES; from++)
+    for (enum way from = REQUESTS; from <= REPLIES; from++)
         if (session->ends[from].watch.fd >= 0)
             watch_want_locked(session->link->proxy, &session->ends[from].watch,
                               wanted(session, from));
@@ -354,7 +354,7 @@ static struct session *new_session(struct link *link, int client)
     session->number = link->count.accepted;
     session->next_at = PROXY_NEVER;
     session->mute = link->silent ? MUTE_SILENT : NOT_MUTE;
-    for (int from = REQUESTS; from <= REPLIES; from++) {
+    for (enum way from = REQUESTS; from <= REPLIES; from++) {
         session->lanes[from].stop = session->lanes[from].cut = PROXY_NOWHERE;
         session->lanes[from].stop_until = PROXY_NEVER;
         session->ends[from].watch = (struct watch){.fd = -1, .owner = session};
