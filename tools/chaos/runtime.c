@@ -68,9 +68,8 @@ int runtime_path(struct runtime *runtime, unsigned node, const char *name, char 
     return runtime_fail(runtime, "%s is too long a name for a directory", runtime->directory);
 }
 
-/* The last component of "older" etc. is removed or made by these. */
-static int on_path(struct runtime *runtime, unsigned node, const char *name,
-                   int (*action)(const char *path))
+int runtime_on_path(struct runtime *runtime, unsigned node, const char *name,
+                    int (*action)(const char *path))
 {
     char path[PATH_MAX];
 
@@ -160,6 +159,8 @@ static int prepare_auto(struct runtime *runtime)
     if (program_interrupted())
         return -1;
     (void)runtime->ops->clear(runtime);
+    if (runtime->compose[0] != NULL) /* there is an engine, so they are what one would expect */
+        (void)fprintf(stderr, "using local processes, not containers: %s\n", why);
     if (prepare_kind(runtime, RUNTIME_PROCESS) == 0)
         return 0;
     return runtime_fail(runtime, "processes: %.450s; containers: %.450s", runtime->text, why);
@@ -238,7 +239,7 @@ static void forget_node(struct runtime *runtime, unsigned node)
     if (at->reserved < 0) /* it was never made */
         return;
     (void)close(at->reserved);
-    (void)on_path(runtime, node, "", tree_remove);
+    (void)runtime_on_path(runtime, node, "", tree_remove);
 }
 
 void runtime_free(struct runtime *runtime)
@@ -347,16 +348,9 @@ int runtime_do(struct runtime *runtime, unsigned node, const char *format, ...)
 
 /* ---- waiting for an answer --------------------------------------------------------------- */
 
-enum answer {
-    SILENT,
-    LOADING,
-    REFUSES, /* PING with some other error */
-    PONGS
-};
-
 /* On a connection of its own: one that was made while nobody listened behind a container's port
  * tells nothing. */
-static enum answer probe(struct runtime *runtime, unsigned node)
+enum answer runtime_probe(struct runtime *runtime, unsigned node)
 {
     redisContext *context = runtime_connect(runtime, node, PROBE_MS);
     enum answer answer = SILENT;
@@ -379,7 +373,7 @@ static int await(struct runtime *runtime, unsigned node, int timeout_ms, enum an
     int64_t now_ms = program_now_ms(), until_ms = now_ms + timeout_ms;
     int64_t look_ms = now_ms + STATE_EVERY_MS;
 
-    while (probe(runtime, node) < least) {
+    while (runtime_probe(runtime, node) < least) {
         now_ms = program_now_ms();
         if (now_ms >= look_ms && runtime->ops->state(runtime, node) == NODE_DOWN)
             return fail_with_words(runtime, node, "ended before it answered");
@@ -398,27 +392,9 @@ int runtime_await(struct runtime *runtime, unsigned node, int timeout_ms)
     return await(runtime, node, timeout_ms, PONGS);
 }
 
-/* ---- afresh --------------------------------------------------------------------------- */
+/* ---- life and death ---------------------------------------------------------------------- */
 
-static void right_clock(struct clock_plan *plan)
-{
-    clock_plan_rate(plan, 0);
-    clock_plan_step(plan, clock_real_ns(CLOCK_REALTIME) - clock_plan_now(plan));
-    clock_plan_offsets(plan, 0, 0);
-}
-
-static int empty_node(struct runtime *runtime, unsigned node)
-{
-    if (runtime_at(runtime, node)->on_host && runtime->ops->reach_host(runtime, node, false) != 0)
-        return -1;
-    right_clock(runtime_clock(runtime, node));
-    if (on_path(runtime, node, "data", tree_empty) != 0 ||
-        on_path(runtime, node, "older", tree_remove) != 0)
-        return -1;
-    return config_write(runtime, node, NULL);
-}
-
-static int end_nodes(struct runtime *runtime, uint32_t set)
+int runtime_end(struct runtime *runtime, uint32_t set)
 {
     if (!runtime->ending && program_interrupted())
         return runtime_fail(runtime, "interrupted");
@@ -430,69 +406,6 @@ static int end_nodes(struct runtime *runtime, uint32_t set)
     return runtime->ops->end(runtime, set);
 }
 
-static int start_afresh(struct runtime *runtime, uint32_t set)
-{
-    if (end_nodes(runtime, set) != 0)
-        return -1;
-    for (unsigned i = 1; i <= runtime->nodes; i++)
-        if ((set & runtime_set(i)) != 0 && empty_node(runtime, i) != 0)
-            return -1;
-    if (runtime->ops->launch(runtime, set) != 0)
-        return -1;
-    for (unsigned i = 1; i <= runtime->nodes; i++)
-        if ((set & runtime_set(i)) != 0 && runtime_await(runtime, i, SERVER_READY_MS) != 0)
-            return -1;
-    return 0;
-}
-
-/* Whether its wall clock, in seconds, is within one of the plan's; -1: it doesn't tell. */
-static int follows_plan(struct runtime *runtime, unsigned node)
-{
-    redisReply *reply = runtime_command(runtime, node, "TIME");
-    int64_t plan_s = clock_plan_now(runtime_clock(runtime, node)) / CLOCK_NS_PER_S;
-    int rc = -1;
-
-    if (reply != NULL && reply->type == REDIS_REPLY_ARRAY && reply->elements == 2)
-        rc = llabs(strtoll(reply->element[0]->str, NULL, 10) - plan_s) <= 1;
-    freeReplyObject(reply);
-    return rc;
-}
-
-/* On node 1, which is started again afterwards: a server should not have seen that. */
-static int prove_clocks(struct runtime *runtime)
-{
-    int follows;
-
-    clock_plan_step(runtime_clock(runtime, 1), 3600 * CLOCK_NS_PER_S);
-    follows = follows_plan(runtime, 1);
-    if (follows < 0)
-        return runtime_fail(runtime, "node 1 does not tell the time");
-    if (follows == 0 && runtime->kind == RUNTIME_DOCKER)
-        return runtime_fail(runtime,
-                            "the servers in %s do not follow the harness's clocks: an image that "
-                            "does not use glibc (Alpine's)? Name one based on Debian, as redis:8 "
-                            "is, with REDLOCK_IMAGE, or use --runtime process",
-                            runtime->image);
-    if (follows == 0)
-        return runtime_fail(
-            runtime,
-            "%s does not follow the harness's clocks: is it linked statically? Name "
-            "another with --server",
-            runtime->server);
-    runtime->clocks_proven = true;
-    return start_afresh(runtime, runtime_set(1));
-}
-
-int runtime_fresh(struct runtime *runtime, enum persistence persistence)
-{
-    runtime->persistence = persistence;
-    if (start_afresh(runtime, runtime_all(runtime)) != 0)
-        return -1;
-    return runtime->clocks_proven ? 0 : prove_clocks(runtime);
-}
-
-/* ---- life and death ---------------------------------------------------------------------- */
-
 enum node_state runtime_state(struct runtime *runtime, unsigned node)
 {
     return runtime->ops->state(runtime, node);
@@ -500,14 +413,14 @@ enum node_state runtime_state(struct runtime *runtime, unsigned node)
 
 int runtime_kill(struct runtime *runtime, unsigned node)
 {
-    return end_nodes(runtime, runtime_set(node));
+    return runtime_end(runtime, runtime_set(node));
 }
 
 int runtime_remember(struct runtime *runtime, unsigned node)
 {
     char data[PATH_MAX], older[PATH_MAX];
 
-    if (on_path(runtime, node, "older", tree_remove) != 0 ||
+    if (runtime_on_path(runtime, node, "older", tree_remove) != 0 ||
         runtime_path(runtime, node, "data", data, sizeof data) != 0 ||
         runtime_path(runtime, node, "older", older, sizeof older) != 0)
         return -1;
@@ -537,9 +450,10 @@ int runtime_revive(struct runtime *runtime, unsigned node, enum revival revival,
 
     if (runtime_state(runtime, node) != NODE_DOWN)
         return runtime_fail(runtime, "node %u is not down", node);
-    if (end_nodes(runtime, runtime_set(node)) != 0) /* what is left of one that ended on its own */
+    if (runtime_end(runtime, runtime_set(node)) !=
+        0) /* what is left of one that ended on its own */
         return -1;
-    if (revival == REVIVE_EMPTY && on_path(runtime, node, "data", tree_empty) != 0)
+    if (revival == REVIVE_EMPTY && runtime_on_path(runtime, node, "data", tree_empty) != 0)
         return -1;
     if (revival == REVIVE_OLDER && put_back(runtime, node) != 0)
         return -1;

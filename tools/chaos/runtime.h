@@ -45,7 +45,8 @@ struct runtime_options {
 /* ---- directories of runs -------------------------------------------------------- */
 
 /* Makes a directory for a run of this process, below ${TMPDIR:-/tmp}/redlock-chaos-<uid>/, where
- * runtime_sweep() looks for it when this process is dead. -1: text says why. */
+ * runtime_sweep() looks for it when this process is dead and removes it, with all that is in it:
+ * what is to be kept belongs elsewhere. -1: text says why. */
 int runtime_directory(char *path, size_t size, char *text, size_t text_size);
 /* With all that is in it; after runtime_free(). */
 void runtime_remove_directory(const char *path);

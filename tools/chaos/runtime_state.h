@@ -38,6 +38,7 @@ struct runtime;
 
 /* All return 0, or -1 with the text set. */
 struct runtime_ops {
+    bool slow; /* to start one */
     /* Whether it can be done here; the version. */
     int (*prepare)(struct runtime *runtime);
     /* Starts these, which are down and configured; they need not answer yet. */
@@ -83,6 +84,19 @@ __attribute__((format(printf, 2, 3))) int runtime_fail(struct runtime *runtime, 
                                                        ...);
 /* "<run>/nN/<name>"; -1 if that is too long, with the text. */
 int runtime_path(struct runtime *runtime, unsigned node, const char *name, char *path, size_t size);
+/* Makes or removes it. */
+int runtime_on_path(struct runtime *runtime, unsigned node, const char *name,
+                    int (*action)(const char *path));
+/* SIGKILL to all of the set, and what is known of them forgotten. */
+int runtime_end(struct runtime *runtime, uint32_t set);
+
+enum answer {
+    SILENT,
+    LOADING,
+    REFUSES, /* PING with some other error */
+    PONGS
+};
+enum answer runtime_probe(struct runtime *runtime, unsigned node);
 /* Takes a version out of "Redis server v=7.0.15 sha=...". */
 int runtime_take_version(struct runtime *runtime, const char *said);
 
