@@ -90,6 +90,7 @@ int64_t act_remaining(struct scene *scene, struct worker *actor, int64_t lock)
 
 void act_enter(struct scene *scene, struct worker *actor, int64_t lock)
 {
+    scene->entered = true;
     (void)do_lock(scene, actor, "enter", lock);
 }
 

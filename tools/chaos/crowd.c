@@ -100,6 +100,8 @@ void scene_crowd(struct scene *scene, const char *group, unsigned contenders, un
 {
     char name[16];
 
+    if (contenders > 0)
+        scene->entered = scene->wrote = true;
     for (unsigned i = 0; i < contenders; i++) {
         json_t *spec, *names = json_array();
 

@@ -253,12 +253,24 @@ void scene_clock_rate(struct scene *scene, unsigned nodes, int64_t ppm)
 
 /* ---- what nodes hold and answer ------------------------------------------------ */
 
+/* Words at blanks; what follows a | is the last one, blanks and all. */
+static int run_command(struct scene *scene, unsigned node, const char *command)
+{
+    const char *last = strchr(command, '|');
+    char format[128];
+
+    if (last == NULL)
+        return runtime_do(scene->runtime, node, command);
+    (void)snprintf(format, sizeof format, "%.*s%%s", (int)(last - command), command);
+    return runtime_do(scene->runtime, node, format, last + 1);
+}
+
 static bool run_commands(struct scene *scene, unsigned nodes, const char *const *commands)
 {
     for (unsigned node = 1; node <= SCENE_NODES; node++) {
         for (const char *const *command = commands; (nodes & NODE(node)) && *command != NULL;
              command++) {
-            if (runtime_do(scene->runtime, node, *command) != 0) {
+            if (run_command(scene, node, *command) != 0) {
                 scene_fail(scene, "node %u, %s: %s", node, *command, runtime_text(scene->runtime));
                 return false;
             }

@@ -263,7 +263,7 @@ void play_slices(struct scene *scene)
 
     scene_phase(scene, "slices");
     a = scene_actor(scene, "a", "A");
-    scene_crowd(scene, "P", 4, 4);
+    scene_crowd(scene, "P", 2, 2); /* each byte is a packet of its own: few are enough */
     scene_span(scene, 1000, 500);
     scene_infect(scene, "P", ALL_NODES, &bytes);
     scene_span(scene, 4000, 2000);

@@ -99,7 +99,7 @@ void play_release_unseen(struct scene *scene)
     release_unseen(scene);
     scene_expect_clean(scene);
     scene_expect(scene, LIVENESS, "c6.orphans", "", "eq", 0);
-    scene_expect(scene, LIVENESS, "c6.ghost_p99_ms", "", "le", 500);
+    scene_expect(scene, LIVENESS, "c6.ghosts", "", "eq", 0);
 }
 
 void play_release_unseen_control(struct scene *scene)

@@ -169,8 +169,8 @@ void scene_clock_jerk(struct scene *scene, unsigned nodes, int64_t ms);
 /* Packets with requests to these nodes are dropped in the kernel, or pass again. */
 void scene_drop(struct scene *scene, unsigned nodes, bool on);
 void scene_flush(struct scene *scene, unsigned nodes);
-/* Commands that change how nodes answer; `cure` undoes them at scene_cure(). NULL-terminated
- * lists of commands. */
+/* Commands that change how nodes answer, and those that undo it: NULL-terminated lists. What
+ * follows a | is one last word, blanks and all. */
 void scene_ail(struct scene *scene, unsigned nodes, const char *action,
                const char *const *commands);
 void scene_cure(struct scene *scene, unsigned nodes, const char *const *commands);

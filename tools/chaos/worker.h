@@ -51,8 +51,9 @@ void workers_free(struct workers *workers);
 int workers_shared_fd(const struct workers *workers);
 
 /* Takes the spec over. NULL: errno, and in words worker_error(). Returns when the worker has told
- * that it is ready: connected to its nodes, or has tried for a second. To be called by a thread that
- * lives as long as the run, such as main()'s: workers die with the thread that started them. */
+ * that it is ready: connected to its nodes, or has tried for a second. To be called by a thread
+ * that lives as long as the run, such as main()'s: workers die with the thread that started them.
+ */
 struct worker *worker_start(struct workers *workers, json_t *spec);
 /* Why the last worker_start() failed; "" if it did not. */
 const char *worker_error(const struct workers *workers);
