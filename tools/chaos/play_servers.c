@@ -94,8 +94,8 @@ void play_evict(struct scene *scene)
     scene_phase(scene, "evicting");
     scene_ail(scene, three, "evict", evicts);
     scene_span(scene, 3000, 1500);
-    scene_cure(scene, three, evicts_no_more);
     scene_phase(scene, "after");
+    scene_cure(scene, three, evicts_no_more);
     scene_expect(scene, SAFETY, "probe.availability", "evicting", "eq", 0);
     scene_expect_reason(scene, three, "evicting", "evict");
     scene_expect(scene, SAFETY, "c1.overlaps", "", "eq", 0);

@@ -76,6 +76,11 @@ int64_t scene_ttl(const struct scene *scene)
     return scene->conditions.ttl_ms;
 }
 
+bool scene_fenced(const struct scene *scene)
+{
+    return !scene->conditions.unfenced && scene->stage->peer == NULL;
+}
+
 unsigned scene_nodes(const struct scene *scene)
 {
     return scene->mode == MODE_REDLOCK ? SCENE_NODES : 1;
@@ -410,11 +415,11 @@ void scene_expect(struct scene *scene, enum kind kind, const char *metric, const
 
 void scene_expect_fenced(struct scene *scene)
 {
-    if (!scene->conditions.unfenced && scene->stage->peer == NULL) {
+    if (scene_fenced(scene)) {
         scene_expect(scene, EFFECT, "c4.tokens", "", "ge", 1);
         scene_expect(scene, SAFETY, "c4.disorders", "", "eq", 0);
     }
-    if (scene->wrote && !scene->conditions.unfenced)
+    if (scene->wrote && scene_fenced(scene))
         scene_expect(scene, SAFETY, "c5.accepted_stale", "", "eq", 0);
     scene_expect(scene, LIVENESS, "c7.late", "", "eq", 0);
     scene_expect(scene, LIVENESS, "c10.fds", "", "le", 8); /* links for waiting are kept */

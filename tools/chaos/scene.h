@@ -75,6 +75,7 @@ struct runtime *scene_runtime(const struct scene *scene);
 enum mode scene_mode(const struct scene *scene);
 const char *scene_name(const struct scene *scene);
 int64_t scene_ttl(const struct scene *scene);
+bool scene_fenced(const struct scene *scene);
 unsigned scene_nodes(const struct scene *scene); /* how many the clients use */
 /* Restart guard of clients of this scene: max_ttl + drift + 1 s. */
 int64_t scene_guard_ms(const struct scene *scene);
