@@ -565,6 +565,7 @@ END_TEST
 START_TEST(nothing_installed_is_told)
 {
     struct runtime_options options = {.kind = RUNTIME_PROCESS, .nodes = 1, .directory = directory};
+    char *path = strdup(getenv("PATH"));
 
     ck_assert_int_eq(setenv("PATH", tmp, 1), 0);
     assert_refused(&options, "tools/install-deps.sh");
@@ -572,6 +573,8 @@ START_TEST(nothing_installed_is_told)
     assert_refused(&options, "--runtime process");
     options.kind = RUNTIME_AUTO;
     assert_refused(&options, "no Docker engine answers");
+    ck_assert_int_eq(setenv("PATH", path, 1), 0);
+    free(path);
 }
 END_TEST
 

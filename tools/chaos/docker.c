@@ -18,6 +18,7 @@
 #include "tree.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -468,7 +469,7 @@ static unsigned docker_clear(struct runtime *runtime)
         return 0;
     (void)docker_remove(runtime->project, NULL, &removed);
     for (int i = 0; (left = docker_count(runtime->project)) != 0 && i < CLEAR_TRIES; i++) {
-        (void)usleep(CLEAR_PAUSE_MS * 1000);
+        (void)poll(NULL, 0, CLEAR_PAUSE_MS);
         (void)docker_remove(runtime->project, NULL, &removed);
     }
     for (unsigned i = 0; i < runtime->nodes; i++)

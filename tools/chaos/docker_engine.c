@@ -3,6 +3,7 @@
 
 #include "program.h"
 
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -17,6 +18,8 @@ enum {
     REMOVE_MS = 60000,
     PULL_MS = 60000,
     BUILD_MS = 600000,
+    REMOVE_TRIES = 10,
+    REMOVE_PAUSE_MS = 200,
     NAMES_MAX = 64,
     LABEL_SIZE = 256
 };
@@ -185,18 +188,30 @@ static int remove_things(const struct thing *thing, const char *project, FILE *s
     return 0;
 }
 
+/* The engine may still be at work on what was begun by one that was killed, or at removing it. */
+static int remove_patiently(const struct thing *thing, const char *project, FILE *stream,
+                            unsigned *removed)
+{
+    for (int i = 1; remove_things(thing, project, stream, removed) != 0; i++) {
+        if (i == REMOVE_TRIES)
+            return -1;
+        (void)poll(NULL, 0, REMOVE_PAUSE_MS);
+    }
+    return 0;
+}
+
 int docker_remove(const char *project, FILE *stream, unsigned *removed)
 {
     int rc = 0;
 
     for (size_t i = 0; i < sizeof things / sizeof things[0]; i++) {
-        if (remove_things(&things[i], project, stream, removed) == 0)
+        if (remove_patiently(&things[i], project, stream, removed) == 0)
             continue;
         rc = -1;
         if (stream != NULL)
             (void)fprintf(stream,
-                          "the %ss of %s cannot be removed: does the engine answer? "
-                          "(docker info)\n",
+                          "the %ss of %s cannot be removed now; if the engine answers (docker "
+                          "info), the next start does it\n",
                           things[i].name, project);
     }
     return rc;
