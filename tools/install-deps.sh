@@ -4,10 +4,11 @@ set -eu
 
 usage() {
     cat <<'USAGE'
-usage: tools/install-deps.sh [--for build|test|image]
+usage: tools/install-deps.sh [--for build|test|browser|image]
 Installs what is missing, from the system's packages.
   --for build   library, command line tool, local primaries (the default)
   --for test    that, and what tools/test.sh uses: Check, clang, cppcheck, shellcheck, ...
+  --for browser Chromium, in which the harness's reports are looked at; that test is skipped without
   --for image   what tools/build-image.sh needs
 Needs root or sudo without a password on a system with apt. Elsewhere it installs nothing and
 prints the command to type.
@@ -25,7 +26,7 @@ while [ $# -gt 0 ]; do
     esac
     shift
 done
-case $purpose in build | test | image) ;; *) usage >&2; exit 64 ;; esac
+case $purpose in build | test | browser | image) ;; *) usage >&2; exit 64 ;; esac
 
 missing=
 want() { # want PACKAGES TEST...: PACKAGES are missing if the command TEST fails
@@ -36,9 +37,14 @@ want() { # want PACKAGES TEST...: PACKAGES are missing if the command TEST fails
 has_libc() {
     echo '#include <stdio.h>' | cc -E - 2>/dev/null
 }
+has_browser() {
+    command -v chromium || command -v chromium-browser || command -v google-chrome
+}
 
 if [ "$purpose" = image ]; then
     want debootstrap command -v debootstrap
+elif [ "$purpose" = browser ]; then
+    want chromium has_browser
 else
     want cmake command -v cmake
     want ninja-build command -v ninja

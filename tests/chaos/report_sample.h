@@ -28,7 +28,7 @@ struct sample {
     struct analysis analysis;
     uint64_t random;
     size_t lease_room, point_room, probe_room;
-    char names[SAMPLE_CONTENDERS + SAMPLE_PROBERS][24];
+    char names[SAMPLE_CONTENDERS + SAMPLE_PROBERS][32];
     char *workers[SAMPLE_CONTENDERS + SAMPLE_PROBERS], *roles[SAMPLE_CONTENDERS + SAMPLE_PROBERS];
     struct phase phases[SAMPLE_MANY];
     struct fault faults[SAMPLE_MANY];
@@ -317,7 +317,7 @@ static inline struct sample *sample_unsafe(void)
                             "orders",
                             "9f31c2aa70b1d45e",
                             88,
-                            900,
+                            64,
                             sample_at(6.0),
                             sample_at(6.004),
                             sample_at(7.978),
@@ -331,7 +331,7 @@ static inline struct sample *sample_unsafe(void)
                              "orders",
                              "11aa22bb33cc44dd",
                              61,
-                             899,
+                             63,
                              sample_at(6.74),
                              sample_at(6.752),
                              sample_at(8.72),

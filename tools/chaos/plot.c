@@ -19,7 +19,7 @@ enum {
     LONG_RUN_PIXELS = 18, /* a second of a long run */
     WIDEST = 9000,
     LANES = 12,
-    LABEL_LENGTH = 56,
+    LABEL_LENGTH = 64,
     LABEL_PADDING = 12,
     GRID_LINES = 16 /* at least so many */
 };
@@ -157,29 +157,37 @@ struct label {
     unsigned lane; /* LANES: none was free */
 };
 
+/* Runs of three and more are put as "1-5". */
 static void nodes_text(uint64_t nodes, char *text, size_t size)
 {
     const char *separator = (nodes & (nodes - 1)) != 0 ? " \u00b7 nodes " : " \u00b7 node ";
     size_t used = 0;
 
     text[0] = '\0';
-    for (unsigned i = 0; i < 64 && used < size; i++) {
+    for (int i = 0, last; i < 64 && used < size; i = last + 1) {
+        last = i;
         if ((nodes >> i & 1) == 0)
             continue;
-        used += (size_t)snprintf(text + used, size - used, "%s%u", separator, i + 1);
+        while (last < 63 && (nodes >> (last + 1) & 1) != 0)
+            last++;
+        if (last < i + 2)
+            last = i;
+        used += (size_t)snprintf(text + used, size - used, "%s%d", separator, i + 1);
+        if (last > i && used < size)
+            used += (size_t)snprintf(text + used, size - used, "\u2013%d", last + 1);
         separator = ", ";
     }
 }
 
 static void label_text(const struct fault *fault, struct label *label)
 {
-    char nodes[128];
+    char nodes[192];
     const char *text = fault->text != NULL ? fault->text : "";
 
     nodes_text(fault->nodes, nodes, sizeof nodes);
-    (void)snprintf(label->text, sizeof label->text, "%s%s%s%s%s", fault->action,
-                   text[0] != '\0' ? " " : "", text, nodes,
-                   fault->verified ? "" : " (did not take)");
+    (void)snprintf(label->text, sizeof label->text, "%s%s%s%s%s",
+                   fault->verified ? "" : "did not take: ", fault->action,
+                   text[0] != '\0' ? " " : "", text, nodes);
     label->length = words_length(label->text);
     if (label->length > LABEL_LENGTH)
         label->length = LABEL_LENGTH;
@@ -188,7 +196,7 @@ static void label_text(const struct fault *fault, struct label *label)
 /* Puts the label into the first lane that is free there; `taken` is where each one's last ends. */
 static struct label place(const struct plot *plot, const struct fault *fault, double taken[LANES])
 {
-    struct label label;
+    struct label label = {.lane = 0};
     double limit = plot->width - PLOT_RIGHT;
 
     label_text(fault, &label);

@@ -38,9 +38,10 @@ int report_status(const struct report *report)
 
 static void put_character(FILE *stream, uint32_t character)
 {
-    char bytes[4];
+    char bytes[4] = {0};
+    size_t count = words_put(character == '\n' ? ' ' : character, bytes);
 
-    (void)fwrite(bytes, 1, words_put(character == '\n' ? ' ' : character, bytes), stream);
+    (void)fwrite(bytes, 1, count, stream);
 }
 
 /* Left-aligned; what is longer than the width is cut. Returns the columns taken. */

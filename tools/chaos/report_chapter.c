@@ -208,7 +208,10 @@ static void put_timeline_legend(const struct lease_choice *choice, FILE *stream)
         "<li><svg width=\"10\" height=\"8\"><path class=\"lost\" d=\"M5 8l4-7h-8z\"/></svg>told to "
         "be lost</li>"
         "<li><svg width=\"10\" height=\"10\"><path class=\"killed\" d=\"M1 1l8 8m0-8l-8 8\"/></svg>"
-        "killed</li></ul>\n"
+        "killed</li>"
+        "<li><svg width=\"6\" height=\"12\"><path class=\"probed\" d=\"M3 3v6\"/></svg>probe</li>"
+        "<li><svg width=\"6\" height=\"12\"><path class=\"unprobed\" d=\"M3 1v10\"/></svg>"
+        "failed probe</li></ul>\n"
         "<ul class=\"legend\"><li>nodes:</li>"
         "<li class=\"state down\"><svg width=\"16\" height=\"10\"><rect width=\"16\" "
         "height=\"10\"/></svg>down</li>"
@@ -301,7 +304,8 @@ static void put_fences(const struct plot *plot, const struct lease_choice *choic
 
 static void put_checkers(const struct analysis *analysis, FILE *stream)
 {
-    (void)fputs("<div><h3>Checkers</h3><table class=\"wide small\"><thead><tr><th></th><th></th>"
+    (void)fputs("<div><h3>Checkers</h3><table class=\"wide small checkers\"><thead><tr><th></th>"
+                "<th></th>"
                 "<th class=\"num\">checked</th><th class=\"num\">found</th></tr></thead><tbody>\n",
                 stream);
     for (size_t i = 0; i < CHECKERS; i++) {
@@ -396,11 +400,11 @@ static void put_run_field(const char *name, json_t *value, FILE *stream)
 
 static void put_run(const struct chapter *chapter, FILE *stream)
 {
-    const char *name;
-    json_t *value;
+    json_t *run = chapter->analysis->run;
 
     (void)fputs("<details><summary>The run</summary><table>\n", stream);
-    json_object_foreach(chapter->analysis->run, name, value) put_run_field(name, value, stream);
+    for (void *at = json_object_iter(run); at != NULL; at = json_object_iter_next(run, at))
+        put_run_field(json_object_iter_key(at), json_object_iter_value(at), stream);
     (void)fputs("</table></details>\n<h3>Again</h3>\n", stream);
     html_put(stream,
              "<pre><code>%s</code></pre>\n<p class=\"note\">What happened, line by line: "

@@ -8,6 +8,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+enum {
+    BUFFER = 256 * 1024
+};
+
 static int error_or(int otherwise)
 {
     return errno != 0 ? errno : otherwise;
@@ -23,6 +27,7 @@ static int write_stream(int fd, report_writer *writer, const void *context)
         (void)close(fd);
         return error;
     }
+    (void)setvbuf(stream, NULL, _IOFBF, BUFFER);
     errno = 0;
     error = writer(context, stream);
     if (error == 0 && (fflush(stream) != 0 || ferror(stream) != 0))

@@ -83,7 +83,7 @@ static void put_summary_row(const struct chapter *chapter, size_t number, FILE *
     const struct analysis *analysis = chapter->analysis;
     const double *least = analysis_metric(analysis, "c3.min_ms", "");
 
-    html_put(stream, "<tr><td><a href=\"#c%zu\">%s</a></td><td>%s</td><td>", number,
+    html_put(stream, "<tr><td><a href=\"#c%zu\">%s</a></td><td class=\"mode\">%s</td><td>", number,
              chapter->row != NULL ? chapter->row : chapter->scenario, chapter->mode);
     report_verdict(chapter, stream);
     (void)fputs("</td>", stream);

@@ -65,6 +65,7 @@ const char *const report_style[] = {
     ".scroll{overflow-x:auto;overflow-y:hidden}",
     "table{border-collapse:collapse;font-variant-numeric:tabular-nums;font-size:14px}",
     "table.wide{width:100%}",
+    ".checkers td:first-child{width:46px}td.mode{font-size:inherit;white-space:nowrap}",
     "th{text-align:left;font-weight:600;color:var(--soft);font-size:12.5px;white-space:nowrap"
     "}",
     "th,td{padding:6px 14px 6px 0;border-bottom:1px solid var(--line);vertical-align:baseline"
@@ -79,10 +80,10 @@ const char *const report_style[] = {
     ".none{color:var(--faint)}",
     "tr.missed td,tr.missed td code{color:var(--bad)}",
     ".met{color:var(--good);white-space:nowrap}.missed .met{color:var(--bad);font-weight:600}",
-    ".facts{display:flex;flex-wrap:wrap;gap:10px 30px;margin:16px 0 4px;padding:0}",
+    ".facts{display:flex;flex-wrap:wrap;gap:10px 24px;margin:16px 0 4px;padding:0}",
     ".facts div{min-width:64px}",
     ".facts dt{font-size:12px;color:var(--soft)}",
-    ".facts dd{margin:0;font-size:17px;font-weight:600;font-variant-numeric:tabular-nums}",
+    ".facts dd{margin:0;font-size:16px;font-weight:600;font-variant-numeric:tabular-nums}",
     ".reason{font-size:16px;margin:10px 0 0}",
     "ol.violations{list-style:none;margin:0;padding:0}",
     "ol.violations li{border-left:3px solid var(--bad);background:var(--well);border-radius:0"
@@ -105,7 +106,7 @@ const char *const report_style[] = {
     ".legend svg{flex:none;overflow:visible}",
     ".compare th.fault{color:var(--ink);font-size:14px;vertical-align:top;padding-top:12px;wh"
     "ite-space:normal;width:130px}",
-    ".compare td{vertical-align:top;padding:10px 18px 10px 0}",
+    ".compare td{vertical-align:top;padding:10px 36px 10px 0}.compare th{padding-right:36px}",
     ".compare .big{font-size:19px;font-weight:650}",
     ".compare .bar{display:block;height:5px;border-radius:3px;background:var(--no);overflow:h"
     "idden;margin:3px 0 7px}",
@@ -128,6 +129,7 @@ const char *const report_style[] = {
     ".band rect{fill:var(--band);fill-opacity:.07}",
     ".band path{stroke:var(--band);stroke-opacity:.45;fill:none}",
     ".band.unverified rect{fill-opacity:.04}.band.unverified path{stroke-dasharray:3 3}",
+    ".near .band rect{fill-opacity:.04}.near .grid line{stroke:var(--line)}",
     ".hit{fill:var(--band);fill-opacity:.1}",
     ".fault rect{fill:var(--card);stroke:var(--band);stroke-opacity:.6}.fault text{fill:var(-"
     "-ink)}",
@@ -148,7 +150,8 @@ const char *const report_style[] = {
     ".s0{stroke:var(--n0)}.s1{stroke:var(--n1)}.s2{stroke:var(--n2)}.s3{stroke:var(--n3)}.s4{"
     "stroke:var(--n4)}.s5{stroke:var(--n5)}.s6{stroke:var(--n6)}",
     ".wait{fill:var(--faint);fill-opacity:.5}.tail{fill:var(--soft)}",
-    ".lease.bad rect{stroke:var(--no);stroke-width:1.2}.untrue{fill:url(#untrue)}",
+    ".lease.bad rect:not(.wait):not(.tail){stroke:var(--no);stroke-width:1.2}.untrue{fill:ur"
+    "l(#untrue)}",
     "#untrue rect{fill:var(--no)}#untrue path{stroke:var(--card);stroke-width:1.4}",
     ".claimed{stroke:var(--ink);stroke-width:1.4}.true{stroke:var(--no);stroke-width:1.6;stro"
     "ke-dasharray:2.4 1.6}",
@@ -182,8 +185,7 @@ const char *const report_style[] = {
     "figure,table.small,ol.violations li{break-inside:avoid}h3{break-after:avoid}",
     ".scroll{overflow:visible}svg.plot{min-width:0!important;width:100%}",
     ".top{display:none}a{color:inherit}",
-    "details::details-content{content-visibility:visible;block-size:auto}summary{list-style:n"
-    "one}}",
+    "table.wide:not(.small){font-size:11px}}",
     NULL};
 /* clang-format on */
 
