@@ -103,14 +103,6 @@ static int find_version(struct runtime *runtime)
     return 0;
 }
 
-static bool can_drop(void)
-{
-    char path[PATH_MAX];
-
-    return geteuid() == 0 && program_find("nsenter", path, sizeof path) == 0 &&
-           program_find("iptables", path, sizeof path) == 0;
-}
-
 static int docker_prepare(struct runtime *runtime)
 {
     if (!docker_answers())
@@ -129,7 +121,6 @@ static int docker_prepare(struct runtime *runtime)
                             runtime->text, sizeof runtime->text) != 0 ||
         name_project(runtime) != 0 || find_version(runtime) != 0)
         return -1;
-    runtime->can_drop = can_drop();
     return 0;
 }
 
@@ -431,33 +422,6 @@ static void docker_words(struct runtime *runtime, unsigned node, char *text, siz
     (void)snprintf(text, size, "%s%s", program.output, program.errors);
 }
 
-/* ---- packets ---------------------------------------------------------------------------- */
-
-/* By PSH, which the last segment of whatever is sent at once has; handshakes and acknowledgements
- * don't, so connections stay. */
-static int docker_drop(struct runtime *runtime, unsigned node, bool on)
-{
-    struct program program;
-    char pid[32];
-
-    if (runtime_at(runtime, node)->on_host)
-        return runtime_fail(runtime,
-                            "node %u is a replica in the host's network: its packets are "
-                            "not ours to drop",
-                            node);
-    if (inspect(runtime, node, "{{.State.Pid}}", &program) != 0)
-        return fail_with(runtime, "docker inspect", &program);
-    (void)snprintf(pid, sizeof pid, "%.*s", (int)strcspn(program.output, "\n"), program.output);
-    if (strtol(pid, NULL, 10) <= 1)
-        return runtime_fail(runtime, "node %u has no process", node);
-    if (program_run(&program, COMMAND_MS,
-                    (const char *const[]){"nsenter", "-t", pid, "-n", "iptables", "-w",
-                                          on ? "-I" : "-D", "INPUT", "-p", "tcp", "--dport", "6379",
-                                          "--tcp-flags", "PSH", "PSH", "-j", "DROP", NULL}) != 0)
-        return fail_with(runtime, "iptables in the container's namespace", &program);
-    return 0;
-}
-
 /* ---- the end --------------------------------------------------------------------------- */
 
 static unsigned docker_clear(struct runtime *runtime)
@@ -489,6 +453,5 @@ const struct runtime_ops docker_ops = {
     .state = docker_state,
     .words = docker_words,
     .reach_host = docker_reach_host,
-    .drop = docker_drop,
     .clear = docker_clear,
 };

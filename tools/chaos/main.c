@@ -32,13 +32,13 @@ static int list(void)
 {
     (void)puts(
         "Scenarios (x: something must break, else the checkers are blind; s: part of smoke;\n"
-        "-: not part of all; c: containers only)");
+        "-: not part of all; n: in a network of its own: processes, root, iptables)");
     for (size_t i = 0; i < scenario_count; i++)
         (void)printf("  %c%c%c %-24s %s\n", scenarios[i].control ? 'x' : ' ',
                      scenarios[i].smoke   ? 's'
                      : scenarios[i].apart ? '-'
                                           : ' ',
-                     scenarios[i].containers ? 'c' : ' ', scenarios[i].name, scenarios[i].title);
+                     scenarios[i].own_network ? 'n' : ' ', scenarios[i].name, scenarios[i].title);
     (void)puts("\nRows of compare");
     for (size_t i = 0; i < row_count; i++)
         (void)printf("      %-24s %s\n", rows[i].name, rows[i].title);

@@ -11,10 +11,15 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <net/if.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -44,6 +49,46 @@ static int find_server(struct runtime *runtime)
                                  "it with tools/install-deps.sh or use --runtime docker");
 }
 
+/* ---- a network of our own ----------------------------------------------------------------- */
+
+static bool bring_up_loopback(void)
+{
+    struct ifreq request = {.ifr_flags = IFF_UP | IFF_RUNNING};
+    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    bool up;
+
+    (void)snprintf(request.ifr_name, sizeof request.ifr_name, "lo");
+    up = fd >= 0 && ioctl(fd, SIOCSIFFLAGS, &request) == 0;
+    if (fd >= 0)
+        (void)close(fd);
+    return up;
+}
+
+/* For this thread and what it starts from now on. False where the kernel or the user may not. */
+static bool enter_own_network(void)
+{
+    char path[PATH_MAX];
+
+    return geteuid() == 0 && program_find("iptables", path, sizeof path) == 0 &&
+           unshare(CLONE_NEWNET) == 0 && bring_up_loopback();
+}
+
+/* By PSH, which the last segment of whatever is sent at once has; handshakes and acknowledgements
+ * don't, so connections stay. */
+static int process_drop(struct runtime *runtime, unsigned node, bool on)
+{
+    struct program program;
+    char port[16];
+
+    (void)snprintf(port, sizeof port, "%d", runtime_port(runtime, node));
+    if (program_run(&program, VERSION_MS,
+                    (const char *const[]){"iptables", "-w", on ? "-I" : "-D", "INPUT", "-p", "tcp",
+                                          "--dport", port, "--tcp-flags", "PSH", "PSH", "-j",
+                                          "DROP", NULL}) != 0)
+        return runtime_fail(runtime, "iptables: %.200s", program.errors);
+    return 0;
+}
+
 static int process_prepare(struct runtime *runtime)
 {
     struct program program;
@@ -56,6 +101,7 @@ static int process_prepare(struct runtime *runtime)
     if (runtime_take_version(runtime, program.output) != 0)
         return runtime_fail(runtime, "%s is no Redis or Valkey server: it calls itself '%.60s'",
                             runtime->server, program.output);
+    runtime->can_drop = runtime->own_network && enter_own_network();
     return 0;
 }
 
@@ -265,6 +311,7 @@ static void process_words(struct runtime *runtime, unsigned node, char *text, si
 }
 
 const struct runtime_ops process_ops = {
+    .drop = process_drop,
     .prepare = process_prepare,
     .launch = process_launch,
     .end = process_end,

@@ -197,6 +197,7 @@ struct runtime *runtime_new(const struct runtime_options *options, char *text, s
     runtime->nowhere = -1;
     runtime->wanted_server = options->server;
     runtime->wanted_image = options->image;
+    runtime->own_network = options->own_network;
     for (unsigned i = 0; i < RUNTIME_NODES_MAX; i++)
         runtime->node[i].reserved = -1;
     if (prepare(runtime, options) == 0)
@@ -485,8 +486,8 @@ bool runtime_can_drop(const struct runtime *runtime)
 int runtime_drop(struct runtime *runtime, unsigned node, bool on)
 {
     if (!runtime->can_drop)
-        return runtime_fail(runtime, "packets can only be dropped in containers' namespaces, by "
-                                     "root, with nsenter and iptables; use --runtime docker");
+        return runtime_fail(runtime, "packets can only be dropped in a network of one's own: by "
+                                     "root, with iptables and --runtime process");
     if (runtime_state(runtime, node) == NODE_DOWN)
         return runtime_fail(runtime, "node %u is down", node);
     if (runtime_at(runtime, node)->dropping == on)

@@ -39,7 +39,9 @@ struct runtime_options {
     unsigned nodes;
     const char *directory; /* of the run, made by the caller; for data, logs, plans, sockets */
     const char *server;    /* a redis-server or valkey-server; NULL: found on PATH */
-    const char *image;     /* NULL: $REDLOCK_IMAGE, else the project's order (see docs) */
+    bool own_network; /* processes: in a network namespace of their own, with the calling thread and
+                         all it starts, if it may; for runtime_drop() */
+    const char *image; /* NULL: $REDLOCK_IMAGE, else the project's order (see docs) */
 };
 
 /* ---- directories of runs -------------------------------------------------------- */

@@ -66,7 +66,8 @@ struct runtime {
     struct runtime_node node[RUNTIME_NODES_MAX]; /* [0] is node 1 */
     enum persistence persistence;
     bool clocks_proven;
-    bool ending; /* interruptions don't count any more */
+    bool ending;      /* interruptions don't count any more */
+    bool own_network; /* is wanted */
     bool can_drop;
     int nowhere, nowhere_port; /* a port on which nobody listens */
     unsigned major;            /* of the server's version */

@@ -16,8 +16,8 @@ struct scenario {
     const char *title; /* what is done, in a line */
     bool control;      /* something must break, or the checkers are blind */
     bool smoke;
-    bool apart;      /* not one of "all": it is played for long */
-    bool containers; /* needs packets dropped in a namespace of the node's own */
+    bool apart;       /* not one of "all": it is played for long */
+    bool own_network; /* drops packets in the kernel: in a network of its own */
     enum mode mode;
     struct conditions conditions;
     void (*play)(struct scene *scene);

@@ -31,6 +31,7 @@ struct series {
     struct chapter *chapters;
     size_t count;
     bool terminal;
+    bool own_network; /* a scenario wants to drop packets */
     int last_second;
 };
 
@@ -126,7 +127,8 @@ static int begin(struct series *series)
                                       .nodes = SCENE_NODES,
                                       .server = args->server,
                                       .image = args->image,
-                                      .directory = series->directory};
+                                      .directory = series->directory,
+                                      .own_network = series->own_network};
     char text[TEXT_LEN];
     int status;
 
@@ -301,6 +303,8 @@ static int finish(struct series *series, int status, bool comparison, int argc, 
 
     interruptible = NULL;
     runtime_free(series->stage.runtime);
+    if (series->directory[0] != '\0')
+        (void)runtime_remove_directory(series->directory);
     if (series->count > 0) {
         int written = write_report(series, &report);
 
@@ -385,10 +389,10 @@ static int play_scenario(struct series *series, const struct scenario *scenario)
                         .conditions = &scenario->conditions,
                         .play = scenario->play};
 
-    if (scenario->containers && !runtime_can_drop(series->stage.runtime)) {
+    if (scenario->own_network && !runtime_can_drop(series->stage.runtime)) {
         (void)fprintf(stderr,
-                      "%-22s skipped: it drops packets in a container's own network, which needs "
-                      "--runtime docker, root, nsenter and iptables\n",
+                      "%-22s skipped: it drops packets in a network of its own, which needs "
+                      "--runtime process, root and iptables\n",
                       scenario->name);
         return -1;
     }
@@ -409,6 +413,9 @@ int series_run(const struct args *args, int argc, char **argv)
         return EXIT_USAGE;
     if (!prepare(&series, args, argc, argv, scenario_count))
         return EXIT_INTERNAL;
+    for (size_t i = 0; i < scenario_count; i++)
+        series.own_network =
+            series.own_network || (scenarios[i].own_network && wanted(args, &scenarios[i]));
     status = begin(&series);
     for (size_t i = 0; i < scenario_count && status < 0; i++)
         if (wanted(args, &scenarios[i]))

@@ -92,10 +92,13 @@ static long resident_kb(void)
 
 void worker_tell_hygiene(const struct worker_self *self, const char *when)
 {
+    long fds = count_entries("/proc/self/fd"), threads = count_entries("/proc/self/task");
+
+    if (fds <= 0 || threads <= 0) /* where there is no descriptor left to look by */
+        return;
     /* Without the descriptor that reads the directory. */
     worker_tell(self, json_pack("{s:s, s:s, s:I, s:I, s:I}", "type", "hygiene", "when", when, "fds",
-                                (json_int_t)count_entries("/proc/self/fd") - 1, "threads",
-                                (json_int_t)count_entries("/proc/self/task"), "rss_kb",
+                                (json_int_t)fds - 1, "threads", (json_int_t)threads, "rss_kb",
                                 (json_int_t)resident_kb()));
 }
 
