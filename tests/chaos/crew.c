@@ -23,12 +23,19 @@ static struct {
     json_t *records;
 } crew = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
-bool crew_is_worker(int argc, char **argv, int *status)
+int crew_main(int argc, char **argv, Suite *(*suite)(void))
 {
-    if (argc != 3 || strcmp(argv[1], "worker") != 0)
-        return false;
-    *status = worker_main(argv[2]);
-    return true;
+    SRunner *runner;
+    int failed;
+
+    if (argc == 3 && strcmp(argv[1], "worker") == 0)
+        return worker_main(argv[2]);
+    runner = srunner_create(suite());
+    srunner_run_all(runner, CK_NORMAL);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    json_decref(crew.records);
+    return failed != 0;
 }
 
 static void keep(void *context, const json_t *record)

@@ -11,8 +11,8 @@
 #include "servers.h"
 #include "worker.h"
 
-/* Of a test's main(), before all else: true if this process is a worker, with its exit status. */
-bool crew_is_worker(int argc, char **argv, int *status);
+/* main() of a test, which is a worker's program as well. Its exit status. */
+int crew_main(int argc, char **argv, Suite *(*suite)(void));
 
 void crew_open(void);
 /* Ends all workers; crew_records() stays until the next crew_open(). */

@@ -199,15 +199,11 @@ START_TEST(one_that_cannot_start_says_why)
 }
 END_TEST
 
-int main(int argc, char **argv)
+static Suite *make_suite(void)
 {
     Suite *suite = suite_create("peers");
     TCase *tcase = tcase_create("peers");
-    SRunner *runner;
-    int failed;
 
-    if (crew_is_worker(argc, argv, &failed))
-        return failed;
     tcase_set_timeout(tcase, TIMEOUT_S);
     tcase_add_checked_fixture(tcase, set_up, tear_down);
     tcase_add_loop_test(tcase, examples_lock, 0, 2);
@@ -220,9 +216,10 @@ int main(int argc, char **argv)
     tcase_add_loop_test(tcase, so_does_one_that_answers_something_else, 0, 5);
     tcase_add_test(tcase, one_that_cannot_start_says_why);
     suite_add_tcase(suite, tcase);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return suite;
+}
+
+int main(int argc, char **argv)
+{
+    return crew_main(argc, argv, make_suite);
 }

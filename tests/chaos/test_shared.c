@@ -31,7 +31,7 @@ static void close_shared(void)
 START_TEST(a_name_has_one_slot)
 {
     struct shared *again = shared_map(fd);
-    char name[16];
+    char name[32];
 
     ck_assert_int_eq(shared_slot(shared, "a"), 0);
     ck_assert_int_eq(shared_slot(shared, "b"), 1);

@@ -329,7 +329,7 @@ START_TEST(one_that_was_frozen_knows_that_it_is_over)
     ck_assert_int_eq(crew_count("{\"type\": \"check\", \"worker\": \"a\"}"), 0);
     worker_thaw(a);
     ck_assert(!crew_true(a, "{\"do\": \"check\", \"lock\": 1}", "held"));
-    ck_assert_int_eq(crew_count("{\"type\": \"check\", \"worker\": \"a\", \"held\": false}"), 1);
+    AWAIT(crew_count("{\"type\": \"check\", \"worker\": \"a\", \"held\": false}") == 1);
     answer = crew_do(a, "{\"do\": \"write\", \"lock\": 1}");
     ck_assert(json_is_null(json_object_get(answer, "plain")));
     json_decref(answer);
@@ -434,18 +434,11 @@ START_TEST(a_suspended_one_has_lost_its_time)
 }
 END_TEST
 
-int main(int argc, char **argv)
+static Suite *make_suite(void)
 {
     Suite *suite = suite_create("worker");
     TCase *tcase = tcase_create("worker");
-    SRunner *runner;
-    int failed;
 
-    if (crew_is_worker(argc, argv, &failed))
-        return failed;
-#ifdef redlock_chaos_control_path
-    (void)setenv("REDLOCK_CHAOS_CONTROL", redlock_chaos_control_path, 1);
-#endif
     tcase_set_timeout(tcase, TIMEOUT_S);
     tcase_add_checked_fixture(tcase, set_up, tear_down);
     tcase_add_test(tcase, contenders_and_a_prober_tell_what_they_do);
@@ -460,9 +453,13 @@ int main(int argc, char **argv)
     tcase_add_test(tcase, one_that_dies_by_itself_has_failed);
     tcase_add_test(tcase, a_suspended_one_has_lost_its_time);
     suite_add_tcase(suite, tcase);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return suite;
+}
+
+int main(int argc, char **argv)
+{
+#ifdef redlock_chaos_control_path
+    (void)setenv("REDLOCK_CHAOS_CONTROL", redlock_chaos_control_path, 1);
+#endif
+    return crew_main(argc, argv, make_suite);
 }

@@ -20,6 +20,7 @@
 
 enum {
     PATIENCE_MS = 5000, /* on top of what it was told to wait */
+    BEGIN_MS = 10000,   /* and for an interpreter to begin */
     QUIT_MS = 1000,
     LINE_LEN = 4096,
     NS_PER_MS = 1000000
@@ -63,6 +64,14 @@ __attribute__((format(printf, 2, 3))) static void fail(struct peer *peer, const 
     va_end(arguments);
 }
 
+/* A peer may send anything, and the history is text. */
+static void make_printable(char *line)
+{
+    for (; *line != '\0'; line++)
+        if (*line < ' ' || *line > '~')
+            *line = '?';
+}
+
 /* "word id rest"; false: it is none, or of another command. */
 static bool take_apart(char *line, int64_t id, struct reply *reply)
 {
@@ -95,6 +104,8 @@ static bool ask(struct peer *peer, int64_t id, int64_t wait_ms, const char *comm
         return false;
     }
     line = lines_next(&peer->from, reply->asked_ns + patience_ms * NS_PER_MS);
+    if (line != NULL)
+        make_printable(line);
     if (line == NULL && peer->from.ended)
         fail(peer, "peer %s: gone", peer->spec->peer[0]);
     else if (line == NULL)
@@ -337,7 +348,7 @@ static bool tell_nodes(struct peer *peer)
         return false;
     }
     memcpy(command + used, "\n", 2);
-    if (is_ok(ask(peer, 0, 0, command, &reply), &reply))
+    if (is_ok(ask(peer, 0, BEGIN_MS, command, &reply), &reply))
         return true;
     fail(peer, "peer %s: nodes refused: %s", peer->spec->peer[0],
          reply.rest != NULL ? reply.rest : "");

@@ -107,29 +107,28 @@ void worker_reply(struct worker_self *self, json_t *answer)
     free(text);
 }
 
+/* Takes it over: a command that waits belongs to the thread that will perform it. */
 static void obey(struct worker_self *self, json_t *command)
 {
     const char *what = json_string_value(json_object_get(command, "do"));
-    bool known = true;
+    bool stop = what != NULL && strcmp(what, "stop") == 0;
+    bool pause = what != NULL && strcmp(what, "pause") == 0;
+    bool resume = what != NULL && strcmp(what, "resume") == 0;
 
-    if (what != NULL && strcmp(what, "stop") == 0) {
-        set_state(self, true, false);
-        return;
-    }
-    if (what != NULL && strcmp(what, "pause") == 0)
-        set_state(self, false, true);
-    else if (what != NULL && strcmp(what, "resume") == 0)
-        set_state(self, false, false);
-    else if (self->spec.role == ROLE_ACTOR) {
+    if (self->spec.role == ROLE_ACTOR && !stop && !pause && !resume) {
         pthread_mutex_lock(&self->mutex);
-        (void)json_array_append(self->commands, command);
+        (void)json_array_append_new(self->commands, command);
         pthread_cond_broadcast(&self->changed);
         pthread_mutex_unlock(&self->mutex);
         return; /* it answers itself */
-    } else
-        known = false;
-    worker_reply(self, known ? json_pack("{s:b}", "ok", 1)
-                             : json_pack("{s:s}", "error", "not known to this role"));
+    }
+    json_decref(command);
+    if (stop || pause || resume)
+        set_state(self, stop, pause);
+    if (pause || resume)
+        worker_reply(self, json_pack("{s:b}", "ok", 1));
+    else if (!stop)
+        worker_reply(self, json_pack("{s:s}", "error", "not known to this role"));
 }
 
 /* Until the harness closes its end, which it does not do before the worker has ended, unless it has
@@ -141,11 +140,8 @@ static void *read_control(void *context)
     char *line;
 
     lines_init(&lines, WORKER_CONTROL_FD);
-    while ((line = lines_next(&lines, INT64_MAX)) != NULL) {
-        json_t *command = json_loads(line, 0, NULL);
-        obey(self, command);
-        json_decref(command);
-    }
+    while ((line = lines_next(&lines, INT64_MAX)) != NULL)
+        obey(self, json_loads(line, 0, NULL));
     lines_free(&lines);
     set_state(self, true, false);
     return NULL;

@@ -17,19 +17,29 @@
  *   every_ms [100] (a prober's), seed
  *   blind [false: writes without asking is_held(), as K7 wants]
  *   peer ["program", "argument", ..]: another client, by the line protocol of docs/harness.md
- *   control "K2": a weakened client; the program is then redlock-chaos-control
+ *   control "K1": a weakened client (control.c); the program is then redlock-chaos-control, beside
+ *     this one or where REDLOCK_CHAOS_CONTROL says
  *   clock "path": a clock plan, for this worker's own clocks
  *   limits {nofile: n}
  *
- * Commands to an actor, one JSON object a line, each answered by one line:
- *   {do: acquire, name, ttl_ms, wait_ms, renew, fence}  the return record, see history.h; plus
- * lock: try {do: extend, lock, ttl_ms}  {do: release, lock}     the return record {do: check, lock}
- * {held, remaining_ms, deadline_ns, margin} {do: write, lock, blind} both cells: {plain: {..},
- * fenced: {..}} {do: enter, lock} {do: leave, lock}                  {ok} {do: poll, name,
- * every_ms, until_ms, ttl_ms}         tries until it has it: the return record {do: health} {nodes:
- * [{standing, text, step_ms, ppm}]} {do: init, ...}                                      {rc, text}
- * To all: {do: stop}: lets go of what it holds and ends; {do: pause}, {do: resume}: contenders and
- * probers begin nothing new in between.
+ * Commands to an actor, one JSON object a line, each answered by one line; what can't be done is
+ * answered by {error}. A lock is named by the number of the try that got it.
+ *   {do: acquire, name, ttl_ms, wait_ms, renew, fence}  the return record (history.h), and `lock`
+ *   {do: poll, name, every_ms, until_ms, ttl_ms}        tries until it has it: the last of those
+ *   {do: extend, lock, ttl_ms}  {do: release, lock}     the return record
+ *   {do: check, lock}         {held, remaining_ms, deadline_ns, margin}
+ *   {do: write, lock, blind}  {plain: {sequence, accepted, stale}, fenced: {..}}; null for a cell
+ *                             not written: not held, or no fence for it
+ *   {do: enter, lock}         {ok, other}
+ *   {do: leave, lock}         {ok, lost_update}
+ *   {do: health}              {nodes: [{standing, text, ready, counts, step_ms, ppm}]}
+ *   {do: init, no_leases_out [true], retire, replace, fence_base}  {rc, text, wait_ms, node[]}
+ *
+ * To all: {do: stop}: lets go of what it holds and ends, without an answer; {do: pause} and
+ * {do: resume}, answered {ok}: contenders and probers begin nothing new in between.
+ *
+ * A worker's answer may be there before its records are in the history, which another thread reads;
+ * when it is gone, all of them are.
  */
 #ifndef CHAOS_WORKER_H
 #define CHAOS_WORKER_H
@@ -51,9 +61,8 @@ void workers_free(struct workers *workers);
 int workers_shared_fd(const struct workers *workers);
 
 /* Takes the spec over. NULL: errno, and in words worker_error(). Returns when the worker has told
- * that it is ready: connected to its nodes, or has tried for a second. To be called by a thread
- * that lives as long as the run, such as main()'s: workers die with the thread that started them.
- */
+ * that it is ready: connected to its nodes, or has tried for a second. To be called by main()'s
+ * thread: workers die with the thread that started them, not only with the process. */
 struct worker *worker_start(struct workers *workers, json_t *spec);
 /* Why the last worker_start() failed; "" if it did not. */
 const char *worker_error(const struct workers *workers);

@@ -4,6 +4,7 @@
  */
 #include <dirent.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,7 +52,8 @@ void worker_tell(const struct worker_self *self, json_t *record)
     }
     json_decref(record);
     if (len == 0 || len > room)
-        return;
+        len = (size_t)snprintf(line, sizeof line, "{\"t\":%" PRId64 "%s}", history_now(),
+                               ",\"type\":\"error\",\"text\":\"a worker's record is too long\"");
     line[len++] = '\n';
     while (write(WORKER_HISTORY_FD, line, len) < 0 && errno == EINTR) {
     }

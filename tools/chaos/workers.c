@@ -29,7 +29,7 @@
 
 enum {
     WORKERS_MAX = 256,
-    START_MS = 20000,    /* until it says that it is ready; under a sanitizer that takes long */
+    START_MS = 30000,    /* until it says that it is ready; under a sanitizer that takes long */
     GIVING_UP_MS = 2000, /* for one that has said why it can't begin */
     FREEZE_MS = 5000,
     TEXT_LEN = 512,
