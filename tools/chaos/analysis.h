@@ -17,18 +17,29 @@
  *
  * Metrics: a name, a phase ("" for the whole run) and a number; those that can't be had
  * (nothing happened) are absent, and an expectation of an absent one is not met.
- *   c1.overlaps c1.longest_ms   c2.overlaps c2.lost_updates
- *   c3.min_ms c3.p1_ms c3.p50_ms c3.leases   c4.disorders c4.tokens   c5.accepted_stale
- *   c6.orphans c6.ghosts c6.ghost_p99_ms c6.late_births   c7.late c7.worst_ms
- *   c8.missing c8.worst_ms   c9.wrong   c10.fds c10.threads c10.rss_kb c10.left
+ *   c1.overlaps c1.longest_ms
+ *   c2.overlaps c2.lost_updates c2.paused (damage by one whose claim was over: no violation)
+ *   c3.min_ms c3.p1_ms c3.p50_ms c3.leases (measured) c3.unmeasured c3.negative (violations)
+ *   c4.disorders c4.tokens   c5.accepted_stale
+ *   c6.orphans c6.excused (by a node's fault) c6.ghosts c6.ghost_p99_ms c6.late_births
+ *   c7.late c7.worst_ms (beyond what the call might wait)   c8.missing c8.worst_ms   c9.wrong
+ *   c10.fds c10.threads c10.rss_kb c10.left
  *   stale.plain (taken unfenced) stale.refused (refused fenced) writes.plain writes.fenced
- *   probe.count probe.availability probe.low probe.high (Wilson, 95 %) probe.outage_ms
- *   probe.p50_ms probe.p99_ms   acquire.ok acquire.per_s acquire.jain acquire.attempts
- * acquire.split acquire.p50_ms .p90_ms .p99_ms .p999_ms .max_ms   validity.min_ms validity.p50_ms
- *   extend.ok extend.failed lost.true lost.false
- *   rc.<code> (returns of acquire with it), per phase   vote.<node>.<vote>, per phase
- *   fault.unverified
+ *   lost.true lost.false (told, though a majority stood and time was left)   fault.unverified
  *   and every record "measure"
+ * These also per phase; what began in it belongs to it:
+ *   probe.count probe.availability (0 .. 1) probe.low probe.high (Wilson, 95 %) probe.outage_ms
+ *   probe.p50_ms probe.p99_ms
+ *   acquire.returned (all calls) acquire.split (failed though a node had granted)
+ *   acquire.ok acquire.per_s acquire.jain acquire.attempts (mean of a success): without probers
+ *   acquire.p50_ms .p90_ms .p99_ms .p999_ms .max_ms: of successes, without probers
+ *   validity.min_ms validity.p50_ms   extend.ok extend.failed (calls and renewals)
+ *   rc.<code> (returns of acquire with it) vote.<node>.<vote>; only those above 0 are listed
+ *
+ * Verdict: unsafe if a safety expectation is not met; else inconclusive if the harness failed, the
+ * run was interrupted or its history ends early, a fault did not take, no lock was ever acquired,
+ * an effect is not met or a safety expectation's metric is absent; else unavailable if a liveness
+ * expectation is not met.
  */
 #ifndef CHAOS_ANALYSIS_H
 #define CHAOS_ANALYSIS_H
@@ -94,7 +105,7 @@ struct span { /* of a node's life that isn't "up", or in guard */
     int64_t begin_ns, end_ns;
 };
 
-struct offset { /* from t on, a node's wall clock is so much ahead of the first */
+struct offset { /* from t on, a node's wall clock is so much ahead of its first record */
     unsigned node;
     int64_t t, offset_ns, rate_ppb;
 };
@@ -167,7 +178,7 @@ struct analysis {
 struct analysis *analysis_of(const char *path, char *text, size_t text_size);
 void analysis_free(struct analysis *analysis);
 
-/* NULL: absent. */
+/* NULL: absent. Of rc. and vote. those not listed are 0 where acquires returned. */
 const double *analysis_metric(const struct analysis *analysis, const char *name, const char *phase);
 const char *verdict_name(enum verdict verdict); /* "as expected", "UNSAFE", ... */
 

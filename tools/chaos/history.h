@@ -10,7 +10,8 @@
  * run       wall_ns seed args[] scenario title mode runtime server[] nodes quorum ttl_ms max_ttl_ms
  *           drift_ppm guard_ms node_timeout_ms version names[] control fenced
  * phase     name: from now on. The last one is "end"
- * worker    worker role(contender|prober|actor) group pid names[]
+ * worker    worker number role(contender|prober|actor) group pid names[]
+ *           number: what the witness knows it by; without it, its place among these records
  * gone      worker how(left|killed|failed) text
  * invoke    worker op(acquire|extend|release) try name ttl_ms wait_ms fence
  *           try: the attempt's number within the worker; extend and release name the acquire's
@@ -33,11 +34,17 @@
  * clock     node mono_ns wall_ns rate_ppb: from mono_ns on its wall clock is
  *           wall_ns + (t - mono_ns) * (1 + rate_ppb / 10^9)
  * fault     fault(number) action state(start|stop) nodes[] links[] params{} requested_ns verified
- * text t: when it was in effect. verified false: it did not take link      link what n: the proxy's
- * own account, when something happened to a connection measure   name phase value: found out by the
- * scenario itself expect    metric phase op(eq|ne|ge|le|gt|lt) value kind(safety|liveness|effect)
- * text what must come out; metrics: analysis.h. effect: else the run proves nothing error     text:
- * the harness could not do something; the run is inconclusive end       interrupted
+ *           text
+ *           t: when it was in effect. verified false: it did not take.
+ *           action "freeze-worker" has params {worker}; without it, all are taken to be frozen
+ * link      link what n: the proxy's own account, when something happened to a connection
+ * measure   name phase value: found out by the scenario itself
+ * reason    node phase word: at least one call that began or returned in that phase (without one:
+ *           in the run) must say of that node a text with this word in it
+ * expect    metric phase op(eq|ne|ge|le|gt|lt) value kind(safety|liveness|effect) text
+ *           what must come out; metrics: analysis.h. effect: else the run proves nothing
+ * error     text: the harness could not do something; the run is inconclusive
+ * end       interrupted
  */
 #ifndef CHAOS_HISTORY_H
 #define CHAOS_HISTORY_H
