@@ -219,7 +219,7 @@ START_TEST(what_grows_is_found)
     weight("w1", "begin", 1, 10, 2, 10000);
     weight("w2", "begin", 1, 10, 2, 10000);
     weight("w3", "begin", 1, 10, 2, 10000);
-    weight("w1", "end", 100, 13, 2, 10000);
+    weight("w1", "end", 100, 19, 2, 10000);
     weight("w2", "end", 100, 10, 5, 10000);
     weight("w3", "end", 100, 10, 2, 15001);
     put("'type':'measure','t':%" PRId64 ",'name':'left','phase':'','value':1", AT(110));

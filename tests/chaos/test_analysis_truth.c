@@ -125,6 +125,14 @@ START_TEST(a_bare_majority_and_an_empty_restart)
     begin_held(0x7);
     node(3, "down", 500, true);
     node(3, "up", 900, false);
+    assert_truth(2001, false); /* it votes for nobody until its guard is over */
+}
+END_TEST
+
+START_TEST(a_bare_majority_and_a_flush)
+{
+    begin_held(0x7);
+    node(3, "up", 900, false);
     assert_truth(900, true);
 }
 END_TEST
@@ -414,6 +422,7 @@ int main(void)
     tcase_add_test(truth, fast_clocks_end_a_lease_early);
     tcase_add_test(truth, a_clock_that_stands_never_ends_it);
     tcase_add_test(truth, a_bare_majority_and_an_empty_restart);
+    tcase_add_test(truth, a_bare_majority_and_a_flush);
     tcase_add_test(truth, with_five_two_may_forget);
     tcase_add_test(truth, with_five_three_may_not);
     tcase_add_test(truth, a_restart_with_data_forgets_nothing);

@@ -15,7 +15,6 @@
 #include "lease_plot.h"
 #include "report_file.h"
 #include "report_sample.h"
-#include "without_analysis.h"
 #include "words.h"
 
 #define HOSTILE "</title><script>alert(\"1\")</script>&'\x1b[2J\xff"

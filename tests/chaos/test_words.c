@@ -5,7 +5,6 @@
 #include <stdlib.h>
 
 #include "html.h"
-#include "without_analysis.h"
 #include "words.h"
 
 START_TEST(numbers_read_well)

@@ -171,6 +171,7 @@ struct change { /* of a node */
     int64_t t, i;
     enum state state;
     bool kept;
+    bool restart; /* up after it was down */
 };
 
 /* From `from` on the wall clock is wall_ns + (t - from) (1 + rate). */
@@ -234,6 +235,7 @@ struct life {
     int64_t renewed_ns; /* when that was seen */
     int64_t gone_ns;    /* otherwise than by its ttl; NEVER */
     bool removed;       /* by DEL */
+    bool forgotten;     /* by a restart: until its guard is over, the node votes for nobody */
 };
 
 struct book {
@@ -249,7 +251,7 @@ struct book {
 
     int64_t run_ns, wall_ns; /* the same moment on both clocks */
     unsigned nodes, quorum;  /* those that vote */
-    int64_t ttl_ms, max_ttl_ms, node_timeout_ms, drift_ppm;
+    int64_t ttl_ms, max_ttl_ms, node_timeout_ms, drift_ppm, guard_ms;
 
     TABLE(struct person) people;
     TABLE(struct call) calls; /* arranged: by worker, number, time */

@@ -8,7 +8,7 @@
 enum {
     CONNECT_MS = 1000, /* the longest a call may wait for a connection */
     SLACK_MS = 1500,   /* for a loaded machine */
-    FDS_MORE = 2,
+    FDS_MORE = 8,      /* links for waiting are made when they are needed, and kept */
     THREADS_MORE = 2,
     RSS_MORE_KB = 4096 /* and half as much again */
 };

@@ -1,9 +1,9 @@
 /*
  * C3: how long a lease was exclusive in truth. Another client can have a quorum as soon as no more
  * than N - quorum nodes hold the lease's key. A node stops holding it when its clock reaches the
- * key's expiry (a step may take it there at once), when it comes up without data (while it is down
- * it can't vote for others), or when the key is deleted, evicted or flushed by another than its
- * owner.
+ * key's expiry (a step may take it there at once), when it comes up without data and its guard is
+ * over (before that it can't vote for others), or when the key is deleted, evicted or flushed by
+ * another than its owner.
  *
  * Nearly all leases are released long before their end, and then nothing more is known of their
  * keys. So the truth is told as if nothing had happened after the claim ended: no removal, no
@@ -29,7 +29,11 @@ struct truth {
     struct book *book;
     size_t *order; /* lives by holding, node, time */
     struct turn *turns;
-    int64_t *excess; /* true end - claimed end, of the leases where that is known */
+    struct excess { /* true end - claimed end, of the leases where that is known */
+        int64_t ns;
+        unsigned group; /* of the phase in which it was granted */
+    } * excess;
+    int64_t *sorted; /* room for those of a phase */
     size_t excess_count, unmeasured;
 };
 
@@ -78,15 +82,17 @@ static bool is_granted(const struct holding *holding, unsigned node)
 static int64_t death_of(const struct book *book, const struct holding *holding,
                         const struct life *life)
 {
-    int64_t until_ns = holding->lease.until_ns;
+    int64_t until_ns = holding->lease.until_ns, gone_ns = life->gone_ns;
     int64_t death_ns = clock_reaches(book, life->node, life->seen_ns, life->when_ms, until_ns);
     /* The word that the key before it is gone may come late, up to the node's own word that it
      * has granted this one. */
     bool earlier_key =
         life->removed && life->gone_ns <= holding->lease.held_ns && is_granted(holding, life->node);
 
-    if (life->gone_ns < until_ns && life->gone_ns < death_ns && !earlier_key)
-        death_ns = life->gone_ns;
+    if (life->forgotten)
+        gone_ns = life->gone_ns + book->guard_ms * MS;
+    if (gone_ns < until_ns && gone_ns < death_ns && !earlier_key)
+        death_ns = gone_ns;
     return death_ns;
 }
 
@@ -183,7 +189,8 @@ static void judge_lease(struct truth *truth, struct holding *holding, bool certa
         truth->unmeasured++;
         return;
     }
-    truth->excess[truth->excess_count++] = excess;
+    truth->excess[truth->excess_count++] =
+        (struct excess){excess, book_group(book, lease->held_ns)};
 }
 
 static void find_truth(struct truth *truth, struct holding *holding, size_t first, size_t end)
@@ -207,13 +214,31 @@ static void find_truth(struct truth *truth, struct holding *holding, size_t firs
     judge_lease(truth, holding, unseen == 0);
 }
 
-static void report(struct truth *truth)
+/* Of a phase, or group 0: of all. */
+static void report_group(struct truth *truth, unsigned group)
 {
-    struct book *book = truth->book;
     static const struct {
         const char *name;
         double part;
     } points[] = {{"c3.min_ms", 0}, {"c3.p1_ms", 0.01}, {"c3.p50_ms", 0.5}};
+    size_t count = 0;
+
+    for (size_t i = 0; i < truth->excess_count; i++)
+        if (group == 0 || truth->excess[i].group == group)
+            truth->sorted[count++] = truth->excess[i].ns;
+    if (count == 0)
+        return;
+    book_metric(truth->book, group, (double)count, "c3.leases");
+    numbers_sort(truth->sorted, count);
+    for (size_t i = 0; i < sizeof points / sizeof points[0]; i++)
+        book_metric(truth->book, group,
+                    (double)numbers_percentile(truth->sorted, count, points[i].part) / (double)MS,
+                    "%s", points[i].name);
+}
+
+static void report(struct truth *truth)
+{
+    struct book *book = truth->book;
 
     book->analysis.checkers[2].ran = book->analysis.checkers[2].checked > 0;
     if (book->holdings.count > 0)
@@ -221,15 +246,8 @@ static void report(struct truth *truth)
     if (!book->analysis.checkers[2].ran)
         return;
     book_metric(book, 0, (double)book->analysis.checkers[2].found, "c3.negative");
-    if (truth->excess_count == 0)
-        return;
-    book_metric(book, 0, (double)truth->excess_count, "c3.leases");
-    numbers_sort(truth->excess, truth->excess_count);
-    for (size_t i = 0; i < sizeof points / sizeof points[0]; i++)
-        book_metric(book, 0,
-                    (double)numbers_percentile(truth->excess, truth->excess_count, points[i].part) /
-                        (double)MS,
-                    "%s", points[i].name);
+    for (unsigned group = 0; group < book->group_count; group++)
+        report_group(truth, group);
 }
 
 void check_truth(struct book *book)
@@ -237,7 +255,8 @@ void check_truth(struct book *book)
     struct truth truth = {.book = book,
                           .order = lives_in_order(book),
                           .turns = table_take(2 * book->lives.count, sizeof(struct turn)),
-                          .excess = table_take(book->holdings.count, sizeof(int64_t))};
+                          .excess = table_take(book->holdings.count, sizeof(struct excess)),
+                          .sorted = table_take(book->holdings.count, sizeof(int64_t))};
     size_t at = 0;
 
     while (at < book->lives.count && book->lives.row[truth.order[at]].holding < 0)
@@ -252,4 +271,5 @@ void check_truth(struct book *book)
     free(truth.order);
     free(truth.turns);
     free(truth.excess);
+    free(truth.sorted);
 }

@@ -259,7 +259,7 @@ struct scene {
 };
 
 /* When the node lost its data after the life was last seen; NEVER. */
-static int64_t amnesia(struct births births, const struct life *life)
+static const struct change *first_amnesia(struct births births, const struct life *life)
 {
     size_t low = 0, high = births.count;
 
@@ -270,7 +270,14 @@ static int64_t amnesia(struct births births, const struct life *life)
         else
             high = middle;
     }
-    return low < births.count ? births.row[low].t : NEVER;
+    return low < births.count ? &births.row[low] : NULL;
+}
+
+static int64_t amnesia(struct births births, const struct life *life)
+{
+    const struct change *birth = first_amnesia(births, life);
+
+    return birth != NULL ? birth->t : NEVER;
 }
 
 static bool released_by(const struct book *book, const struct life *life, int64_t t)
@@ -401,8 +408,13 @@ static struct births find_births(const struct book *book, struct change *room)
     size_t count = 0;
 
     for (size_t i = 0; i < book->changes.count; i++)
-        if (book->changes.row[i].state == STATE_UP && !book->changes.row[i].kept)
-            room[count++] = book->changes.row[i];
+        if (book->changes.row[i].state == STATE_UP && !book->changes.row[i].kept) {
+            const struct change *before = i > 0 ? &book->changes.row[i - 1] : NULL;
+
+            room[count] = book->changes.row[i];
+            room[count++].restart = before != NULL && before->node == book->changes.row[i].node &&
+                                    before->state == STATE_DOWN;
+        }
     return (struct births){.row = room, .count = count};
 }
 
@@ -432,10 +444,12 @@ static void end_with_data(struct book *book, struct births all)
 {
     for (size_t i = 0; i < book->lives.count; i++) {
         struct life *life = &book->lives.row[i];
-        int64_t lost_ns = amnesia(births_of(all, life->node), life);
-        if (lost_ns < life->gone_ns) {
-            life->gone_ns = lost_ns;
+        const struct change *birth = first_amnesia(births_of(all, life->node), life);
+
+        if (birth != NULL && birth->t < life->gone_ns) {
+            life->gone_ns = birth->t;
             life->removed = false;
+            life->forgotten = birth->restart;
         }
     }
 }

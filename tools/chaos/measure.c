@@ -74,6 +74,8 @@ static void add_acquire(struct sums *sums, const struct call *call)
     sums->shares[call->worker]++;
 }
 
+/* A probe belongs to a phase if all of it was in it: what began under a fault and ended after it
+ * says nothing of either. */
 static bool in_group(const struct sums *sums, int64_t t)
 {
     return sums->group == 0 || book_group(sums->book, t) == sums->group;
@@ -85,7 +87,8 @@ static void add_all(struct sums *sums)
 
     for (size_t i = 0; i < book->calls.count; i++) {
         const struct call *call = &book->calls.row[i];
-        if (call->returned_ns == NEVER || !in_group(sums, call->invoked_ns))
+        if (call->returned_ns == NEVER || !in_group(sums, call->invoked_ns) ||
+            (is_prober(sums->book, call->worker) && !in_group(sums, call->returned_ns)))
             continue;
         if (call->op == OP_ACQUIRE)
             add_acquire(sums, call);

@@ -349,7 +349,7 @@ static int born_late(struct scene *scene)
     if (scene_goes_on(scene))
         (void)worker_ask(
             a, json_pack("{s:s, s:s, s:i}", "do", "acquire", "name", "job", "wait_ms", 0));
-    scene_wait(scene, 400);
+    scene_wait(scene, 400); /* less than a node timeout: nothing follows the SET */
     scene_kill_worker(scene, a);
     scene_wait(scene, 3 * scene_ttl(scene) / 2);
     scene_drop(scene, three, false);

@@ -92,6 +92,7 @@ static void take_run(struct book *book, struct line *line, struct stamp stamp)
     book->max_ttl_ms = field_int_or(line, "max_ttl_ms", durations, 0);
     if (book->max_ttl_ms < book->ttl_ms)
         book->max_ttl_ms = book->ttl_ms;
+    book->guard_ms = field_int_or(line, "guard_ms", durations, 0);
     book->drift_ppm = field_int_or(line, "drift_ppm", ppm, 0);
     book->node_timeout_ms = field_int(line, "node_timeout_ms", durations);
     book->analysis.run = json_deep_copy(line->record);
