@@ -12,6 +12,7 @@ const struct scenario scenarios[] = {
     {.name = "kill-majority",
      .title = "three primaries are killed, and come back empty",
      .smoke = true,
+     .conditions = {.unfenced = true}, /* a majority that forgot needs init --fence-base */
      .play = play_kill_majority},
     {.name = "empty-restart-guard",
      .title = "the one primary that two majorities share comes back empty",
@@ -31,7 +32,7 @@ const struct scenario scenarios[] = {
     {.name = "mixed-ttl-noguard",
      .title = "a guard by one's own ttl instead of the longest: two holders",
      .control = true,
-     .conditions = {.ttl_ms = 5000},
+     .conditions = {.ttl_ms = 5000, .unfenced = true},
      .play = play_mixed_noguard},
     {.name = "durable-restart",
      .title = "durable primaries restart one after another",

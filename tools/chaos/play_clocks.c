@@ -11,6 +11,10 @@ enum {
     HOUR_MS = 3600000
 };
 
+/* A round that carries the sample which shows a step counts that primary's grant no more, and is
+ * given up where it had gone with the first three answers: a try for each client and step. */
+#define MOST 0.95
+
 /* A lock that is renewed as long as the scene lasts: its client samples all clocks. */
 static struct worker *keep_watch(struct scene *scene)
 {
@@ -68,7 +72,7 @@ void play_step_one(struct scene *scene)
                     counted_ms < 0 || counted_ms + seen_ms >= scene_ttl(scene));
     }
     scene_expect_clean(scene);
-    scene_expect_available(scene, "steps", NEARLY_ALL);
+    scene_expect_available(scene, "steps", MOST);
     scene_liveness(scene);
 }
 
@@ -280,7 +284,7 @@ void play_strobe_one(struct scene *scene)
 {
     play_strobe(scene, NODE(1));
     scene_expect_clean(scene);
-    scene_expect_available(scene, "strobe", NEARLY_ALL);
+    scene_expect_available(scene, "strobe", MOST);
     scene_liveness(scene);
 }
 

@@ -351,7 +351,7 @@ static int born_late(struct scene *scene)
             a, json_pack("{s:s, s:s, s:i}", "do", "acquire", "name", "job", "wait_ms", 0));
     scene_wait(scene, 400); /* less than a node timeout: nothing follows the SET */
     scene_kill_worker(scene, a);
-    scene_wait(scene, 3 * scene_ttl(scene) / 2);
+    scene_wait(scene, 3 * scene_ttl(scene));
     scene_drop(scene, three, false);
     scene_phase(scene, "healed");
     for (begin_ns = history_now(); scene_goes_on(scene) && scene_since_ms(begin_ns) < 8000;

@@ -16,9 +16,7 @@ struct ailment {
 
 static const struct ailment ailments[] = {
     {"oom", "OOM", LIST("CONFIG SET maxmemory 1"), LIST("CONFIG SET maxmemory 0")},
-    {"misconf", "MISCONF",
-     LIST("CONFIG SET save 3600\\ 1", "CONFIG SET dir /proc", "DEBUG SET-ACTIVE-EXPIRE 1",
-          "BGSAVE"),
+    {"misconf", "MISCONF", LIST("CONFIG SET save |3600 1", "CONFIG SET dir /proc", "BGSAVE"),
      LIST("CONFIG SET save |", "CONFIG SET dir /tmp")},
     {"noreplicas", "NOREPLICAS", LIST("CONFIG SET min-replicas-to-write 1"),
      LIST("CONFIG SET min-replicas-to-write 0")},
