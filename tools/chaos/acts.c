@@ -121,10 +121,10 @@ int64_t act_until_counted(struct scene *scene, struct worker *actor, unsigned no
 
     for (unsigned node = 1; node <= scene_nodes(scene); node++) {
         while ((nodes & NODE(node)) && scene__goes_on(scene)) {
-            const char *standing =
-                json_string_value(json_object_get(act_health(scene, actor, node), "standing"));
+            const json_t *health = act_health(scene, actor, node);
 
-            if (standing != NULL && strcmp(standing, "counts") == 0)
+            if (json_is_true(json_object_get(health, "ready")) &&
+                json_is_true(json_object_get(health, "counts")))
                 break;
             if (scene_since_ms(begin_ns) > limit_ms)
                 return -1;

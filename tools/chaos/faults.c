@@ -411,6 +411,17 @@ void scene_kill_worker(struct scene *scene, struct worker *worker)
     tell_worker(scene, "kill-worker", "start", worker, requested_ns);
 }
 
+void scene_stop_worker(struct scene *scene, struct worker *worker)
+{
+    struct member *member = scene__member(scene, worker);
+
+    if (!scene__goes_on(scene))
+        return;
+    if (worker_stop(worker, 5000) != 0)
+        scene_fail(scene, "worker %s did not end in order", worker_name(worker));
+    member->running = false;
+}
+
 /* ---- links -------------------------------------------------------------------------------- */
 
 static const char *const toxics[] = {"delay",     "hold",  "swallow", "refuse",     "silent",
@@ -463,7 +474,8 @@ static void infect_link(struct link *link, const struct toxic *toxic)
         infect(link, toxic, REPLIES);
 }
 
-/* What grows only if the toxic works. */
+/* What grows only if the toxic works. A refusal is the kernel's, in force at once and not counted.
+ */
 static uint64_t evidence(struct link *link, enum toxic_kind kind)
 {
     struct link_count count = link_count(link);

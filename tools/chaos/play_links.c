@@ -332,8 +332,9 @@ void play_swizzle(struct scene *scene)
 
 /* ---- requests that the kernel keeps ----------------------------------------------- */
 
-/* Three nodes' packets are dropped, the client asks, gives up and dies; then they pass again. */
-static int born_late(struct scene *scene)
+/* Three nodes' packets are dropped while the client asks, and pass again when it has long ended: in
+ * order, or killed before it could take anything back. */
+static int born_late(struct scene *scene, bool killed)
 {
     unsigned three = NODE(3) | NODE(4) | NODE(5);
     struct worker *a;
@@ -349,8 +350,11 @@ static int born_late(struct scene *scene)
     if (scene_goes_on(scene))
         (void)worker_ask(
             a, json_pack("{s:s, s:s, s:i}", "do", "acquire", "name", "job", "wait_ms", 0));
-    scene_wait(scene, 400); /* less than a node timeout: nothing follows the SET */
-    scene_kill_worker(scene, a);
+    scene_wait(scene, 400);
+    if (killed)
+        scene_kill_worker(scene, a);
+    else
+        scene_stop_worker(scene, a);
     scene_wait(scene, 3 * scene_ttl(scene));
     scene_drop(scene, three, false);
     scene_phase(scene, "healed");
@@ -370,10 +374,12 @@ static int born_late(struct scene *scene)
 
 void play_late_set(struct scene *scene)
 {
-    scene_check(scene, SAFETY, "nothing_is_born_late", born_late(scene) == 0);
+    scene_check(scene, SAFETY, "nothing_is_born_late", born_late(scene, false) == 0);
+    scene_expect(scene, SAFETY, "c6.late_births", "", "eq", 0);
 }
 
 void play_late_set_control(struct scene *scene)
 {
-    scene_check(scene, SAFETY, "born_after_its_owner_died", born_late(scene) > 0);
+    scene_check(scene, SAFETY, "born_after_its_owner_died", born_late(scene, true) > 0);
+    scene_expect(scene, SAFETY, "c6.late_births", "", "ge", 1);
 }

@@ -223,9 +223,14 @@ void play_mixed_guard(struct scene *scene)
 
 void play_mixed_noguard(struct scene *scene)
 {
+    static const struct toxic hold = {.kind = TOXIC_HOLD};
     struct pair pair = pair_of(scene, json_pack("{s:i, s:i}", "ttl_ms", 1000, "guard_ms", 1200));
 
-    restart_third(scene, &pair, REVIVE_EMPTY);
+    a_takes(scene, &pair);
+    scene_infect(scene, "A", NODE(3), &hold); /* or A would see the restart, and know */
+    scene_kill(scene, NODE(3));
+    scene_revive(scene, NODE(3), REVIVE_EMPTY);
+    scene_phase(scene, "restarted");
     b_breaks_in(scene, &pair, 4000);
     expect_broken(scene);
 }

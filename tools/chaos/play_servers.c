@@ -10,22 +10,24 @@ struct ailment {
     const char *name;
     const char *word; /* the reason starts with it, or has it */
     const char *const *commands, *const *cure;
+    bool cuts; /* connections: a try then waits for the connect timeout */
 };
 
 #define LIST(...) ((const char *const[]){__VA_ARGS__, NULL})
 
 static const struct ailment ailments[] = {
-    {"oom", "OOM", LIST("CONFIG SET maxmemory 1"), LIST("CONFIG SET maxmemory 0")},
+    {"oom", "OOM", LIST("CONFIG SET maxmemory 1"), LIST("CONFIG SET maxmemory 0"), false},
     {"misconf", "MISCONF", LIST("CONFIG SET save |3600 1", "CONFIG SET dir /proc", "BGSAVE"),
-     LIST("CONFIG SET save |", "CONFIG SET dir /tmp")},
+     LIST("CONFIG SET save |", "CONFIG SET dir /tmp"), false},
     {"noreplicas", "NOREPLICAS", LIST("CONFIG SET min-replicas-to-write 1"),
-     LIST("CONFIG SET min-replicas-to-write 0")},
+     LIST("CONFIG SET min-replicas-to-write 0"), false},
     {"noauth", "NOAUTH", LIST("CONFIG SET requirepass secret", "CLIENT KILL TYPE normal"),
-     LIST("AUTH secret", "CONFIG SET requirepass |")},
-    {"noperm", "NOPERM", LIST("ACL SETUSER default -set -eval"), LIST("ACL SETUSER default +@all")},
+     LIST("AUTH secret", "CONFIG SET requirepass |"), true},
+    {"noperm", "NOPERM", LIST("ACL SETUSER default -set -eval"), LIST("ACL SETUSER default +@all"),
+     false},
     {"maxclients", "max number of clients",
-     LIST("CONFIG SET maxclients 3", "CLIENT KILL TYPE normal"),
-     LIST("CONFIG SET maxclients 10000")},
+     LIST("CONFIG SET maxclients 1", "CLIENT KILL TYPE normal"),
+     LIST("CONFIG SET maxclients 10000"), true},
 };
 
 static void ail(struct scene *scene, const struct ailment *ailment, unsigned nodes,
@@ -34,7 +36,7 @@ static void ail(struct scene *scene, const struct ailment *ailment, unsigned nod
     scene_ail(scene, nodes, ailment->name, ailment->commands);
     scene_wait(scene, 200); /* answers under way, connections that were killed */
     scene_phase(scene, phase);
-    scene_span(scene, 1500, 1000);
+    scene_span(scene, ailment->cuts ? 3500 : 1500, ailment->cuts ? 2500 : 1000);
     if (least > 0)
         scene_expect_available(scene, phase, least);
     else

@@ -182,6 +182,7 @@ void scene_cut_replica(struct scene *scene);
 void scene_freeze_worker(struct scene *scene, struct worker *worker);
 void scene_thaw_worker(struct scene *scene, struct worker *worker);
 void scene_kill_worker(struct scene *scene, struct worker *worker);
+void scene_stop_worker(struct scene *scene, struct worker *worker); /* in order; no fault */
 
 enum toxic_kind {
     TOXIC_DELAY,
