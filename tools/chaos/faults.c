@@ -543,7 +543,7 @@ void scene_heal(struct scene *scene, const char *group, unsigned nodes)
         if (fault->group != g || (fault->nodes & nodes) == 0)
             continue;
         for (unsigned node = 0; node < scene_nodes(scene); node++)
-            if (fault->nodes & NODE(node + 1))
+            if (fault->kind != TOXIC_REFUSE && (fault->nodes & NODE(node + 1)))
                 took =
                     took && evidence(scene->groups[g].links[node], fault->kind) > fault->seen[node];
         tell(scene, fault, "stop", requested_ns, took, "");
