@@ -356,8 +356,7 @@ enum {
 START_TEST(process_part)
 {
     /* Not where the tests after it would be in that network as well. */
-    own_network =
-        parts[_i].play == packets_are_dropped_or_it_says_why && getenv("CK_FORK") == NULL;
+    own_network = parts[_i].play == packets_are_dropped_or_it_says_why && getenv("CK_FORK") == NULL;
     runtime = make_runtime(RUNTIME_PROCESS, NODES);
     parts[_i].play();
 }

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "analysis.h"
+
 const struct comparison_measure comparison_measures[COMPARISON_MEASURES] = {
     {"available", "probe.availability", false},
     {"acquire p50", "acquire.p50_ms", false},
@@ -48,6 +50,14 @@ size_t comparison_next_mode(const struct report *report, size_t from)
     while (from < report->count && !is_first_mode(report, from))
         from++;
     return from;
+}
+
+const double *comparison_value(const struct chapter *chapter,
+                               const struct comparison_measure *measure)
+{
+    const double *value = analysis_metric(chapter->analysis, measure->metric, "fault");
+
+    return value != NULL ? value : analysis_metric(chapter->analysis, measure->metric, "");
 }
 
 const struct chapter *comparison_at(const struct report *report, const char *row, const char *mode)

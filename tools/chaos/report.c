@@ -232,8 +232,7 @@ static void print_compared(const struct terminal *terminal, const struct report 
     for (size_t i = comparison_next_mode(report, 0); i < report->count;
          i = comparison_next_mode(report, i + 1)) {
         const struct chapter *chapter = comparison_at(report, row, report->chapters[i].mode);
-        const double *value =
-            chapter != NULL ? analysis_metric(chapter->analysis, what->metric, "") : NULL;
+        const double *value = chapter != NULL ? comparison_value(chapter, what) : NULL;
         size_t width = words_length(report->chapters[i].mode);
         bool harmful = what->harm && value != NULL && *value > 0;
         put_colour(terminal, harmful ? "1;31" : "0");

@@ -121,10 +121,10 @@ static void put_summary(const struct report *report, FILE *stream)
 
 /* ---- the comparison ---------------------------------------------------------------- */
 
-static void put_measure(const struct analysis *analysis, const struct comparison_measure *measure,
+static void put_measure(const struct chapter *chapter, const struct comparison_measure *measure,
                         FILE *stream)
 {
-    const double *value = analysis_metric(analysis, measure->metric, "");
+    const double *value = comparison_value(chapter, measure);
     bool harmful = measure->harm && value != NULL && *value > 0;
 
     html_put(stream, "<dt>%s</dt><dd class=\"%s\">%s</dd>", measure->title,
@@ -142,14 +142,14 @@ static void put_cell(const struct report *report, const struct chapter *chapter,
         (void)fputs("<td class=\"none\">\u2013</td>", stream);
         return;
     }
-    part = analysis_metric(chapter->analysis, comparison_measures[0].metric, "");
+    part = comparison_value(chapter, &comparison_measures[0]);
     html_put(stream, "<td><a class=\"big\" href=\"#c%zu\">%s</a>",
              (size_t)(chapter - report->chapters) + 1, words_percent(part).text);
     if (part != NULL)
         html_put(stream, "<span class=\"bar\"><i style=\"width:%.1f%%\"></i></span>", *part * 100);
     (void)fputs("<dl>", stream);
     for (size_t i = 1; i < COMPARISON_MEASURES; i++)
-        put_measure(chapter->analysis, &comparison_measures[i], stream);
+        put_measure(chapter, &comparison_measures[i], stream);
     (void)fputs("</dl></td>", stream);
 }
 
@@ -157,7 +157,8 @@ static void put_comparison(const struct report *report, FILE *stream)
 {
     (void)fputs(
         "<section class=\"compare\" id=\"comparison\"><h2>Comparison</h2>\n<p class=\"soft\">"
-        "The same faults at the same times. Large: the part of probes that got their lock."
+        "The same faults at the same times. Large: the part of probes that got their lock "
+        "while the fault was there."
         "</p><div class=\"scroll\"><table class=\"wide\"><thead><tr><th>fault</th>",
         stream);
     for (size_t mode = comparison_next_mode(report, 0); mode < report->count;

@@ -1,6 +1,8 @@
 /*
  * The rows of a comparison: the same faults at the same times for each mode. What five primaries
- * have as node 1 the others have as their only one; nothing is expected, all is measured.
+ * have as node 1 the others have as their only one; nothing is expected, all is measured. Besides
+ * the crowd an actor takes one of its locks just before the fault, works half a second with it, and
+ * then writes if it still believes that it may.
  */
 #include <string.h>
 
@@ -8,17 +10,40 @@
 #include "scenarios.h"
 #include "worker.h"
 
-static void begin(struct scene *scene)
+enum {
+    WORKS_MS = 500
+};
+
+struct holder {
+    struct worker *worker;
+    int64_t lock;
+};
+
+static struct holder begin(struct scene *scene)
 {
+    struct holder holder;
+
     scene_phase(scene, "before");
     scene_crowd(scene, "P", 6, 4);
+    holder.worker = scene_actor(scene, "holder", "P");
     scene_span(scene, 2000, 1000);
+    return holder;
 }
 
-static void fault(struct scene *scene)
+static void take(struct scene *scene, struct holder *holder)
 {
+    holder->lock = act_poll(scene, holder->worker, "job-1", 5, 4000);
+    act_write(scene, holder->worker, holder->lock, false);
     scene_phase(scene, "fault");
+}
+
+/* The fault is there, or was. */
+static void stay(struct scene *scene, struct holder *holder)
+{
+    scene_wait(scene, WORKS_MS);
+    act_write(scene, holder->worker, holder->lock, false);
     scene_span(scene, 4000, 2500);
+    (void)act_release(scene, holder->worker, holder->lock);
 }
 
 static void finish(struct scene *scene)
@@ -29,18 +54,22 @@ static void finish(struct scene *scene)
 
 static void row_none(struct scene *scene)
 {
-    begin(scene);
-    fault(scene);
+    struct holder holder = begin(scene);
+
+    take(scene, &holder);
+    stay(scene, &holder);
     finish(scene);
 }
 
 static void down(struct scene *scene, unsigned nodes)
 {
-    begin(scene);
+    struct holder holder = begin(scene);
+
+    take(scene, &holder);
     scene_kill(scene, nodes);
-    fault(scene);
-    scene_revive(scene, nodes, REVIVE_EMPTY);
+    stay(scene, &holder);
     finish(scene);
+    scene_revive(scene, nodes, REVIVE_EMPTY);
 }
 
 static void row_one_down(struct scene *scene)
@@ -58,61 +87,59 @@ static void row_three_down(struct scene *scene)
     down(scene, NODE(1) | NODE(2) | NODE(3));
 }
 
+static void restart(struct scene *scene, enum revival revival)
+{
+    struct holder holder = begin(scene);
+
+    take(scene, &holder);
+    scene_kill(scene, NODE(1));
+    scene_revive(scene, NODE(1), revival);
+    stay(scene, &holder);
+    finish(scene);
+}
+
 static void row_restart(struct scene *scene)
 {
-    begin(scene);
-    for (int i = 0; i < 3; i++) {
-        scene_kill(scene, NODE(1));
-        scene_revive(scene, NODE(1), REVIVE_EMPTY);
-        scene_span(scene, 1500, 800);
-    }
-    fault(scene);
-    finish(scene);
+    restart(scene, REVIVE_EMPTY);
 }
 
 static void row_restart_durable(struct scene *scene)
 {
-    begin(scene);
-    for (int i = 0; i < 3; i++) {
-        scene_kill(scene, NODE(1));
-        scene_revive(scene, NODE(1), REVIVE_KEPT);
-        scene_span(scene, 1500, 800);
-    }
-    fault(scene);
-    finish(scene);
+    restart(scene, REVIVE_KEPT);
 }
 
 /* The primary's link to its replica is cut first: replication is asynchronous. */
 static void row_failover(struct scene *scene)
 {
-    begin(scene);
+    struct holder holder = begin(scene);
+
     scene_cut_replica(scene);
-    scene_wait(scene, 300);
+    take(scene, &holder);
     scene_kill(scene, NODE(1));
     scene_failover(scene);
-    fault(scene);
+    stay(scene, &holder);
     finish(scene);
 }
 
 static void row_partition(struct scene *scene)
 {
     static const struct toxic hold = {.kind = TOXIC_HOLD};
+    struct holder holder = begin(scene);
 
-    begin(scene);
+    take(scene, &holder);
     scene_infect(scene, "P", NODE(1), &hold);
-    fault(scene);
+    stay(scene, &holder);
     scene_heal(scene, "P", NODE(1));
     finish(scene);
 }
 
 static void step(struct scene *scene, unsigned nodes)
 {
-    begin(scene);
-    for (int i = 0; i < 3; i++) {
-        scene_clock_step(scene, nodes, 10000);
-        scene_span(scene, 1000, 600);
-    }
-    fault(scene);
+    struct holder holder = begin(scene);
+
+    take(scene, &holder);
+    scene_clock_step(scene, nodes, 10000);
+    stay(scene, &holder);
     finish(scene);
 }
 
@@ -129,45 +156,34 @@ static void row_step_three(struct scene *scene)
 /* It writes when it wakes, without asking. */
 static void row_frozen(struct scene *scene)
 {
-    struct worker *a;
-    int64_t lock;
+    struct holder holder = begin(scene);
 
-    begin(scene);
-    a = scene_actor(scene, "a", "P");
-    for (int i = 0; i < 2; i++) {
-        lock = act_poll(scene, a, "job-1", 5, 4000);
-        act_write(scene, a, lock, false);
-        scene_freeze_worker(scene, a);
-        scene_wait(scene, scene_ttl(scene) * 3 / 2);
-        scene_thaw_worker(scene, a);
-        act_write(scene, a, lock, true);
-        (void)act_release(scene, a, lock);
-    }
-    fault(scene);
+    take(scene, &holder);
+    scene_freeze_worker(scene, holder.worker);
+    scene_wait(scene, scene_ttl(scene) * 3 / 2);
+    scene_thaw_worker(scene, holder.worker);
+    act_write(scene, holder.worker, holder.lock, true);
+    (void)act_release(scene, holder.worker, holder.lock);
     finish(scene);
 }
 
 const struct row rows[] = {
     {.name = "none", .title = "no fault", .play = row_none},
-    /* Without fencing tokens where a majority forgets them: that needs init --fence-base. */
-    {.name = "1 down",
-     .title = "one primary is killed",
-     .conditions = {.unfenced = true},
-     .play = row_one_down},
-    {.name = "2 down", .title = "two are", .conditions = {.unfenced = true}, .play = row_two_down},
-    {.name = "3 down",
-     .title = "three are",
-     .conditions = {.unfenced = true},
-     .play = row_three_down},
+    {.name = "1 down", .title = "one primary is killed", .play = row_one_down},
+    {.name = "2 down", .title = "two are", .play = row_two_down},
+    {.name = "3 down", .title = "three are", .play = row_three_down},
     {.name = "restart empty",
      .title = "one restarts without its data",
-     .conditions = {.unfenced = true},
+     .as_used = true,
      .play = row_restart},
     {.name = "restart durable",
      .title = "one restarts with all it had",
      .conditions = {.persistence = PERSIST_ALWAYS},
      .play = row_restart_durable},
-    {.name = "failover", .title = "the primary dies, a replica takes over", .play = row_failover},
+    {.name = "failover",
+     .title = "the primary dies, a replica that missed the last writes takes over",
+     .as_used = true,
+     .play = row_failover},
     {.name = "partition", .title = "one primary can't be reached", .play = row_partition},
     {.name = "clock step 1", .title = "one clock steps by 10 s", .play = row_step_one},
     {.name = "clock step 3", .title = "three clocks do", .play = row_step_three},

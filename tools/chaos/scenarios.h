@@ -31,6 +31,8 @@ const struct scenario *scenario_named(const char *name); /* NULL: none */
 struct row {
     const char *name, *title;
     struct conditions conditions;
+    bool as_used; /* one instance without the restart guard, as its clients are. With it what comes
+                     back empty, or is promoted, would not count for ttl + 1 s */
     void (*play)(struct scene *scene);
 };
 extern const struct row rows[];

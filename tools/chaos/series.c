@@ -464,13 +464,15 @@ int series_compare(const struct args *args, int argc, char **argv)
     status = begin(&series);
     for (size_t i = 0; i < row_count; i++) {
         for (enum mode mode = MODE_REDLOCK; mode <= MODE_REPLICA_WAIT && status < 0; mode++) {
+            struct conditions conditions = rows[i].conditions;
             struct part part = {.name = rows[i].name,
                                 .title = rows[i].title,
                                 .row = rows[i].name,
                                 .mode = mode,
-                                .conditions = &rows[i].conditions,
+                                .conditions = &conditions,
                                 .play = rows[i].play};
 
+            conditions.no_guard = rows[i].as_used && mode != MODE_REDLOCK;
             if (row_wanted(args, rows[i].name))
                 status = play_part(&series, &part);
         }
