@@ -200,7 +200,7 @@ struct phase_row {
 
 struct reason_row {
     unsigned node;
-    int64_t i;
+    int64_t t, i;
     const struct word *phase, *text;
 };
 

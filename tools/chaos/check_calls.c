@@ -188,7 +188,7 @@ void check_reasons(struct book *book)
     for (size_t i = 0; i < book->reasons.count; i++) {
         const struct reason_row *reason = &book->reasons.row[i];
         if (!is_given(book, reason))
-            book_violation(book, 9, (struct place){0, {reason->i, -1}, {-1, -1}},
+            book_violation(book, 9, (struct place){reason->t, {reason->i, -1}, {-1, -1}},
                            "node %u never answered \"%s\"%s%s", reason->node, reason->text->text,
                            reason->phase->text[0] != '\0' ? " in phase " : "", reason->phase->text);
     }

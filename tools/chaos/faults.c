@@ -135,7 +135,7 @@ void scene_kill(struct scene *scene, unsigned nodes)
         return;
     tell_nodes(scene, nodes, "down", false);
     fault = begin(scene, "kill", nodes, -1);
-    tell(scene, fault, "start", requested_ns, all_are(scene, nodes, NODE_DOWN), "kill -9");
+    tell(scene, fault, "start", requested_ns, all_are(scene, nodes, NODE_DOWN), "SIGKILL");
 }
 
 void scene_revive(struct scene *scene, unsigned nodes, enum revival revival)

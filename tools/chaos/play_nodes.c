@@ -48,7 +48,7 @@ void play_kill_minority(struct scene *scene)
     scene_check(scene, LIVENESS, "counted_again", counted_ms >= 0);
     scene_check(scene, SAFETY, "waited_for_the_guard",
                 counted_ms < 0 || counted_ms >= scene_ttl(scene));
-    scene_expect_reason(scene, NODE(4) | NODE(5), "guard", "restarted");
+    scene_expect_reason(scene, NODE(4) | NODE(5), "guard", "has no marker");
     scene_liveness(scene);
 }
 

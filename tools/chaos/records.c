@@ -428,7 +428,7 @@ static void take_expect(struct book *book, struct line *line, struct stamp stamp
 
 static void take_reason(struct book *book, struct line *line, struct stamp stamp)
 {
-    struct reason_row row = {.i = stamp.i};
+    struct reason_row row = {.t = stamp.t, .i = stamp.i};
 
     row.node = node_in(book, line);
     row.phase = book_word(book, field_text_or(line, "phase", ""));

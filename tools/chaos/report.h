@@ -32,6 +32,8 @@ struct report {
 int report_status(const struct report *report);
 
 void report_print(const struct report *report, FILE *stream, bool colour);
+/* What report_json() writes, to a stream. 0, or an errno. */
+int report_print_json(const struct report *report, FILE *stream);
 /*
  * Both files: 0, or an errno; then nothing new is there, and what was there before still is.
  *

@@ -268,9 +268,8 @@ static json_t *environment_value(void)
                      "version", CHAOS_VERSION, "jansson", JANSSON_VERSION);
 }
 
-static int write_json(const void *context, FILE *stream)
+int report_print_json(const struct report *report, FILE *stream)
 {
-    const struct report *report = context;
     json_t *value =
         json_pack("{s:i, s:o, s:o, s:i, s:I, s:o, s:o}", "schema", SCHEMA, "title",
                   text_value(report->title), "command", text_value(report->command), "status",
@@ -286,6 +285,11 @@ static int write_json(const void *context, FILE *stream)
         error = errno != 0 ? errno : EIO;
     json_decref(value);
     return error;
+}
+
+static int write_json(const void *context, FILE *stream)
+{
+    return report_print_json(context, stream);
 }
 
 int report_json(const struct report *report, const char *path)

@@ -48,6 +48,7 @@ struct scene {
     struct observer *observer;
     struct stream schedule;
     bool over;
+    bool reasons;        /* some are expected */
     bool entered, wrote; /* somebody was told to use the witness, the guarded resource */
     int64_t begin_ns;
     char phase[32];

@@ -258,21 +258,16 @@ static int write_report(const struct series *series, const struct report *report
     return -1;
 }
 
-static int print_json(const struct series *series)
+static int print_json(const struct report *report)
 {
-    char path[PATH_LEN + 16], block[8192];
-    FILE *file;
-    size_t n;
+    int error = report_print_json(report, stdout);
 
-    (void)snprintf(path, sizeof path, "%s/report.json", series->out);
-    file = fopen(path, "r");
-    while (file != NULL && (n = fread(block, 1, sizeof block, file)) > 0)
-        (void)fwrite(block, 1, n, stdout);
-    if (file == NULL || fclose(file) != 0 || fflush(stdout) != 0) {
-        (void)fprintf(stderr, "redlock-chaos: %s: %s\n", path, strerror(errno));
-        return EXIT_INTERNAL;
-    }
-    return -1;
+    if (error == 0 && fflush(stdout) != 0)
+        error = errno;
+    if (error == 0)
+        return -1;
+    (void)fprintf(stderr, "redlock-chaos: standard output: %s\n", strerror(error));
+    return EXIT_INTERNAL;
 }
 
 static char *command_line(int argc, char **argv)
@@ -311,7 +306,7 @@ static int finish(struct series *series, int status, bool comparison, int argc, 
         if (!series->args->json)
             report_print(&report, stdout, isatty(STDOUT_FILENO));
         else if (written < 0)
-            written = print_json(series);
+            written = print_json(&report);
         if (status < 0)
             status = written < 0 ? report_status(&report) : written;
     } else if (series->out[0] != '\0') {
@@ -512,7 +507,7 @@ int series_check(const struct args *args)
         status = EXIT_INTERNAL;
     if (status < 0) {
         if (args->json)
-            status = report_json(&report, "/dev/stdout") == 0 ? -1 : EXIT_INTERNAL;
+            status = print_json(&report);
         else
             report_print(&report, stdout, isatty(STDOUT_FILENO));
     }
