@@ -448,6 +448,9 @@ void scene_expect_available(struct scene *scene, const char *phase, double least
 
 void scene_expect_reason(struct scene *scene, unsigned nodes, const char *phase, const char *word)
 {
+    if (!scene->reasons)
+        scene_expect(scene, LIVENESS, "c9.wrong", "", "eq", 0);
+    scene->reasons = true;
     for (unsigned node = 1; node <= scene_nodes(scene) && !scene->over; node++)
         if (nodes & NODE(node))
             history_put(scene->history, json_pack("{s:s, s:i, s:s, s:s}", "type", "reason", "node",
