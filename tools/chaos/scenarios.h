@@ -53,7 +53,8 @@ play play_ghost_grant, play_partition, play_ring, play_delay, play_slow_majority
 play play_server_errors, play_evict, play_evict_control, play_flush_one, play_flush_three,
     play_duplicates, play_duplicates_control, play_wrong_members;
 play play_fence_skew, play_fence_skew_control, play_quorum_control, play_release_unseen,
-    play_release_unseen_control, play_start_late_control;
+    play_release_unseen_control, play_start_late_control, play_fence_twice,
+    play_fence_twice_control;
 play play_storm;
 
 #endif
