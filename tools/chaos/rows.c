@@ -34,7 +34,6 @@ static void take(struct scene *scene, struct holder *holder)
 {
     holder->lock = act_poll(scene, holder->worker, "job-1", 5, 4000);
     act_write(scene, holder->worker, holder->lock, false);
-    scene_phase(scene, "fault");
 }
 
 /* The fault is there, or was. */
@@ -57,6 +56,7 @@ static void row_none(struct scene *scene)
     struct holder holder = begin(scene);
 
     take(scene, &holder);
+    scene_phase(scene, "fault");
     stay(scene, &holder);
     finish(scene);
 }
@@ -67,6 +67,7 @@ static void down(struct scene *scene, unsigned nodes)
 
     take(scene, &holder);
     scene_kill(scene, nodes);
+    scene_phase(scene, "fault");
     stay(scene, &holder);
     finish(scene);
     scene_revive(scene, nodes, REVIVE_EMPTY);
@@ -92,6 +93,7 @@ static void restart(struct scene *scene, enum revival revival)
     struct holder holder = begin(scene);
 
     take(scene, &holder);
+    scene_phase(scene, "fault");
     scene_kill(scene, NODE(1));
     scene_revive(scene, NODE(1), revival);
     stay(scene, &holder);
@@ -115,6 +117,7 @@ static void row_failover(struct scene *scene)
 
     scene_cut_replica(scene);
     take(scene, &holder);
+    scene_phase(scene, "fault");
     scene_kill(scene, NODE(1));
     scene_failover(scene);
     stay(scene, &holder);
@@ -128,6 +131,7 @@ static void row_partition(struct scene *scene)
 
     take(scene, &holder);
     scene_infect(scene, "P", NODE(1), &hold);
+    scene_phase(scene, "fault");
     stay(scene, &holder);
     scene_heal(scene, "P", NODE(1));
     finish(scene);
@@ -138,6 +142,7 @@ static void step(struct scene *scene, unsigned nodes)
     struct holder holder = begin(scene);
 
     take(scene, &holder);
+    scene_phase(scene, "fault");
     scene_clock_step(scene, nodes, 10000);
     stay(scene, &holder);
     finish(scene);
@@ -159,6 +164,7 @@ static void row_frozen(struct scene *scene)
     struct holder holder = begin(scene);
 
     take(scene, &holder);
+    scene_phase(scene, "fault");
     scene_freeze_worker(scene, holder.worker);
     scene_wait(scene, scene_ttl(scene) * 3 / 2);
     scene_thaw_worker(scene, holder.worker);
