@@ -281,6 +281,25 @@ START_TEST(a_node_counts_once)
 }
 END_TEST
 
+/* A try that failed set and removed its key before anybody asked about it. */
+START_TEST(a_removal_after_which_the_key_is_there_was_of_another)
+{
+    begin_held(0x7);
+    put("'type':'keygone','t':%" PRId64 ",'node':1,'name':'a','how':'del','owner':'w1-1'", AT(50));
+    keys(0x1, "w1-1", 50, 2001 + 20); /* which has been extended meanwhile */
+    assert_truth(2001, false);
+}
+END_TEST
+
+START_TEST(a_removal_after_which_another_has_it_is_a_loss)
+{
+    begin_held(0x7);
+    put("'type':'keygone','t':%" PRId64 ",'node':1,'name':'a','how':'del','owner':'w2-1'", AT(50));
+    keys(0x1, "w2-1", 50, 2050);
+    assert_truth(50, true);
+}
+END_TEST
+
 START_TEST(a_key_seen_again_was_never_gone)
 {
     begin_held(0x7);
@@ -435,6 +454,8 @@ int main(void)
     tcase_add_test(truth, the_word_of_a_key_never_seen_may_come_late_too);
     tcase_add_test(truth, one_release_explains_one_removal);
     tcase_add_test(truth, a_node_counts_once);
+    tcase_add_test(truth, a_removal_after_which_the_key_is_there_was_of_another);
+    tcase_add_test(truth, a_removal_after_which_another_has_it_is_a_loss);
     tcase_add_test(truth, a_key_seen_again_was_never_gone);
     tcase_add_test(truth, an_extension_moves_both_ends);
     tcase_add_test(truth, an_extension_that_reached_two_nodes_is_no_extension);

@@ -104,6 +104,18 @@ static int by_turn(const void *a, const void *b)
     return order != 0 ? order : order_of(y->change, x->change); /* births first */
 }
 
+/* At the grant: the client says so, or it was seen, or its expiry tells that it had been set, which
+ * an observer that is late sees all the same. */
+static bool was_there(const struct book *book, const struct holding *holding,
+                      const struct life *life)
+{
+    int64_t held_ns = holding->lease.held_ns;
+
+    return is_granted(holding, life->node) || life->seen_ns <= held_ns + JOIN_MS * MS ||
+           (life->seen_ns <= held_ns + holding->ttl_ms * MS &&
+            clock_shows(book, life->node, held_ns) >= (life->when_ms - holding->ttl_ms) * MS);
+}
+
 /* The nodes holding at the grant or soon after: those seen, and those that said so. */
 struct census {
     uint64_t seen;
@@ -122,9 +134,8 @@ static struct census take_census(struct truth *truth, const struct holding *hold
         const struct life *next = i + 1 < end ? &book->lives.row[truth->order[i + 1]] : NULL;
         int64_t death_ns = death_of(book, holding, life);
         uint64_t bit = UINT64_C(1) << (life->node - 1);
-        bool from_start =
-            (census.seen & bit) == 0 && (is_granted(holding, life->node) ||
-                                         life->seen_ns <= holding->lease.held_ns + JOIN_MS * MS);
+        bool from_start = (census.seen & bit) == 0 && was_there(book, holding, life);
+
         census.seen |= bit;
         if (from_start)
             census.holding++;

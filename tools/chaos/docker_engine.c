@@ -14,7 +14,7 @@
 
 enum {
     INFO_MS = 5000,
-    INSPECT_MS = 10000,
+    INSPECT_MS = 30000, /* the older Compose is slow to start, and a busy machine slower */
     REMOVE_MS = 60000,
     PULL_MS = 60000,
     BUILD_MS = 600000,

@@ -90,14 +90,25 @@ static void stop_node_fault(struct scene *scene, const char *action, unsigned no
 
 typedef int node_verb(struct runtime *runtime, unsigned node);
 
-/* True if it was done to all. */
-static bool each(struct scene *scene, unsigned nodes, const char *verb, node_verb *act)
+/* What is done to nodes, and what they are then. */
+struct deed {
+    const char *verb;
+    node_verb *act;
+    const char *state;
+    bool kept;
+};
+
+/* True if it was done to all. Told of each at once: with containers it takes a while. */
+static bool each(struct scene *scene, unsigned nodes, const struct deed *deed)
 {
     for (unsigned node = 1; node <= SCENE_NODES; node++) {
-        if ((nodes & NODE(node)) && act(scene->runtime, node) != 0) {
-            scene_fail(scene, "%s node %u: %s", verb, node, runtime_text(scene->runtime));
+        if (!(nodes & NODE(node)))
+            continue;
+        if (deed->act(scene->runtime, node) != 0) {
+            scene_fail(scene, "%s node %u: %s", deed->verb, node, runtime_text(scene->runtime));
             return false;
         }
+        scene__tell_node(scene, node, deed->state, deed->kept);
     }
     return true;
 }
@@ -110,13 +121,6 @@ static bool all_are(struct scene *scene, unsigned nodes, enum node_state state)
     return true;
 }
 
-static void tell_nodes(struct scene *scene, unsigned nodes, const char *state, bool kept)
-{
-    for (unsigned node = 1; node <= SCENE_NODES; node++)
-        if (nodes & NODE(node))
-            scene__tell_node(scene, node, state, kept);
-}
-
 /* The modes with one primary have only node 1, and its replica as node 2. */
 static unsigned there(const struct scene *scene, unsigned nodes)
 {
@@ -127,13 +131,13 @@ static unsigned there(const struct scene *scene, unsigned nodes)
 
 void scene_kill(struct scene *scene, unsigned nodes)
 {
+    static const struct deed kill = {"kill", runtime_kill, "down", false};
     int64_t requested_ns = history_now();
     struct active *fault;
 
     nodes = there(scene, nodes);
-    if (nodes == 0 || !scene__goes_on(scene) || !each(scene, nodes, "kill", runtime_kill))
+    if (nodes == 0 || !scene__goes_on(scene) || !each(scene, nodes, &kill))
         return;
-    tell_nodes(scene, nodes, "down", false);
     fault = begin(scene, "kill", nodes, -1);
     tell(scene, fault, "start", requested_ns, all_are(scene, nodes, NODE_DOWN), "SIGKILL");
 }
@@ -162,24 +166,24 @@ void scene_revive(struct scene *scene, unsigned nodes, enum revival revival)
 
 void scene_freeze(struct scene *scene, unsigned nodes)
 {
+    static const struct deed freeze = {"freeze", runtime_freeze, "frozen", true};
     int64_t requested_ns = history_now();
 
     nodes = there(scene, nodes);
-    if (nodes == 0 || !scene__goes_on(scene) || !each(scene, nodes, "freeze", runtime_freeze))
+    if (nodes == 0 || !scene__goes_on(scene) || !each(scene, nodes, &freeze))
         return;
-    tell_nodes(scene, nodes, "frozen", true);
     tell(scene, begin(scene, "freeze", nodes, -1), "start", requested_ns,
          all_are(scene, nodes, NODE_FROZEN), "");
 }
 
 void scene_thaw(struct scene *scene, unsigned nodes)
 {
+    static const struct deed thaw = {"thaw", runtime_thaw, "thawed", true};
     int64_t requested_ns = history_now();
 
     nodes = there(scene, nodes);
-    if (nodes == 0 || !scene__goes_on(scene) || !each(scene, nodes, "thaw", runtime_thaw))
+    if (nodes == 0 || !scene__goes_on(scene) || !each(scene, nodes, &thaw))
         return;
-    tell_nodes(scene, nodes, "thawed", true);
     stop_node_fault(scene, "freeze", nodes, requested_ns);
 }
 
@@ -305,7 +309,9 @@ void scene_flush(struct scene *scene, unsigned nodes)
     nodes = there(scene, nodes);
     if (nodes == 0 || !scene__goes_on(scene) || !run_commands(scene, nodes, commands))
         return;
-    tell_nodes(scene, nodes, "up", false);
+    for (unsigned node = 1; node <= SCENE_NODES; node++)
+        if (nodes & NODE(node))
+            scene__tell_node(scene, node, "up", false);
     tell_once(scene, "flush", nodes, requested_ns, true, "FLUSHALL");
 }
 

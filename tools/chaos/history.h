@@ -29,7 +29,8 @@
  * hygiene   worker(or "harness") when(begin|end) fds threads rss_kb
  * key       node name owner when_ms: a lock's key seen there, and when it expires by that node's
  *           wall clock
- * keygone   node name how(del|expired|evicted|flushed)
+ * keygone   node name how(del|expired|evicted|flushed) owner
+ *           owner: whose key is there just after a removal, if there is one
  * node      node state(up|down|frozen|thawed|cut) run_id kept: kept false: came up without data
  * clock     node mono_ns wall_ns rate_ppb: from mono_ns on its wall clock is
  *           wall_ns + (t - mono_ns) * (1 + rate_ppb / 10^9)

@@ -9,7 +9,8 @@
  * a key is gone has no owner in it, so that it may be about an earlier one than the key last seen:
  *  - a key seen again with the same expiry was never gone (a new grant has a later one),
  *  - a new owner's key means that the one before is gone, and the word of that may follow,
- *  - a lease released just before, at a node that had granted it, explains one removal there.
+ *  - a lease released just before, at a node that had granted it, explains one removal there,
+ *  - a removal after which the key last seen is still there was another's.
  */
 #include "book.h"
 
@@ -375,6 +376,8 @@ static void see_gone(struct book *book, struct scene *scene, const struct mark *
 
     if (life == NULL || life->gone_ns != NEVER || mark->kind == MARK_EXPIRED)
         return; /* that one is known from the clock */
+    if (mark->owner != book->empty && mark->owner == life->owner)
+        return; /* it is still there: that was another's, before it */
     if (mark->kind == MARK_DEL) {
         own = released_by(book, life, mark->t);
         if (!own && scene->owed > 0 && mark->t <= scene->owed_until) {

@@ -2,6 +2,9 @@
  * A thread and two connections a node: one hears keyspace events, the other asks what the key's
  * value and its expiry are. A key that changed in between tells its newer state, which has an
  * event of its own to come: a record may come twice, never wrong.
+ *
+ * The word that a key was removed doesn't say whose it was: a try that failed may have set and
+ * removed one before the first question about it was asked. So it is asked who owns the key now.
  */
 #include "observer.h"
 
@@ -78,19 +81,38 @@ static void put(struct watcher *watcher, json_t *record)
         history_put(watcher->observer->history, record);
 }
 
-static void record_gone(struct watcher *watcher, const redisReply *key, const char *how)
+static size_t owner_length(const redisReply *owner)
 {
-    put(watcher, json_pack("{s:s, s:i, s:s%, s:s}", "type", "keygone", "node", (int)watcher->node,
-                           "name", key->str, key->len, "how", how));
+    return owner->len < OWNER_LEN ? owner->len : OWNER_LEN;
 }
 
-/* False: the connection is gone. */
-static bool record_key(struct watcher *watcher, const redisReply *key)
+static void record_gone(struct watcher *watcher, const redisReply *key, const char *how,
+                        const redisReply *owner)
+{
+    json_t *record = json_pack("{s:s, s:i, s:s%, s:s}", "type", "keygone", "node",
+                               (int)watcher->node, "name", key->str, key->len, "how", how);
+
+    if (record != NULL && owner != NULL)
+        (void)json_object_set_new(record, "owner", json_stringn(owner->str, owner_length(owner)));
+    put(watcher, record);
+}
+
+static void record_there(struct watcher *watcher, const redisReply *key, const redisReply *owner,
+                         const redisReply *when)
+{
+    put(watcher, json_pack("{s:s, s:i, s:s%, s:s%, s:I}", "type", "key", "node", (int)watcher->node,
+                           "name", key->str, key->len, "owner", owner->str, owner_length(owner),
+                           "when_ms", (json_int_t)when->integer));
+}
+
+/* Who owns the key now, after something happened to it; `removed`: it was removed. False: the
+ * connection is gone. */
+static bool record_key(struct watcher *watcher, const redisReply *key, bool removed)
 {
     redisContext *context = watcher->questions;
     redisReply *replies[4] = {NULL};
     const redisReply *found;
-    bool connected = true;
+    bool connected = true, there;
 
     redisAppendCommand(context, "MULTI");
     redisAppendCommand(context, "GET %b", key->str, key->len);
@@ -99,16 +121,13 @@ static bool record_key(struct watcher *watcher, const redisReply *key)
     for (int i = 0; i < 4 && connected; i++)
         connected = redisGetReply(context, (void **)&replies[i]) == REDIS_OK;
     found = replies[3];
-    if (found != NULL && found->type == REDIS_REPLY_ARRAY && found->elements == 2 &&
-        found->element[0]->type == REDIS_REPLY_STRING &&
-        found->element[1]->type == REDIS_REPLY_INTEGER && found->element[1]->integer > 0) {
-        const redisReply *value = found->element[0];
-        size_t length = value->len < OWNER_LEN ? value->len : OWNER_LEN;
-
-        put(watcher, json_pack("{s:s, s:i, s:s%, s:s%, s:I}", "type", "key", "node",
-                               (int)watcher->node, "name", key->str, key->len, "owner", value->str,
-                               length, "when_ms", (json_int_t)found->element[1]->integer));
-    }
+    there = found != NULL && found->type == REDIS_REPLY_ARRAY && found->elements == 2 &&
+            found->element[0]->type == REDIS_REPLY_STRING &&
+            found->element[1]->type == REDIS_REPLY_INTEGER && found->element[1]->integer > 0;
+    if (removed)
+        record_gone(watcher, key, "del", there ? found->element[0] : NULL);
+    if (there)
+        record_there(watcher, key, found->element[0], found->element[1]);
     for (int i = 0; i < 4; i++)
         freeReplyObject(replies[i]);
     return connected;
@@ -130,9 +149,11 @@ static bool heard(struct watcher *watcher, const redisReply *reply)
         return true;
     event++;
     if (strcmp(event, "expire") == 0)
-        return record_key(watcher, key);
-    if (strcmp(event, "del") == 0 || strcmp(event, "expired") == 0 || strcmp(event, "evicted") == 0)
-        record_gone(watcher, key, event);
+        return record_key(watcher, key, false);
+    if (strcmp(event, "del") == 0)
+        return record_key(watcher, key, true);
+    if (strcmp(event, "expired") == 0 || strcmp(event, "evicted") == 0)
+        record_gone(watcher, key, event, NULL);
     return true;
 }
 

@@ -325,10 +325,11 @@ static void take_keygone(struct book *book, struct line *line, struct stamp stam
 {
     static const char *const hows[] = {"del", "expired", "evicted", "flushed", NULL};
     static const enum mark_kind kinds[] = {MARK_DEL, MARK_EXPIRED, MARK_TAKEN, MARK_TAKEN};
-    struct mark mark = {.t = stamp.t, .i = stamp.i, .owner = book->empty};
+    struct mark mark = {.t = stamp.t, .i = stamp.i};
 
     mark.node = node_in(book, line);
     mark.name = word_in(book, line, "name");
+    mark.owner = book_owner(book, field_text_or(line, "owner", ""));
     mark.kind = kinds[field_choice(line, "how", hows)];
     *TABLE_ADD(&book->marks) = mark;
 }

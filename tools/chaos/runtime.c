@@ -266,6 +266,11 @@ enum runtime_kind runtime_kind(const struct runtime *runtime)
     return runtime->kind;
 }
 
+bool runtime_is_slow(const struct runtime *runtime)
+{
+    return runtime->ops->slow;
+}
+
 const char *runtime_version(const struct runtime *runtime)
 {
     return runtime->version;

@@ -73,6 +73,8 @@ void runtime_interrupt(struct runtime *runtime);
 
 const char *runtime_text(const struct runtime *runtime);
 enum runtime_kind runtime_kind(const struct runtime *runtime);
+/* To start a server takes seconds, and both hands of a small machine. */
+bool runtime_is_slow(const struct runtime *runtime);
 const char *runtime_version(const struct runtime *runtime); /* "Redis 7.0.15" */
 
 /* All nodes afresh: empty, right clocks, this persistence, and answering when it returns. Whatever

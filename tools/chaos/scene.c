@@ -261,6 +261,10 @@ static void default_conditions(struct scene *scene, const struct conditions *giv
     struct conditions *c = &scene->conditions;
 
     *c = *given;
+    if (runtime_is_slow(scene->runtime) && c->slow_ttl_ms != 0)
+        c->ttl_ms = c->slow_ttl_ms;
+    if (runtime_is_slow(scene->runtime) && c->slow_node_timeout_ms != 0)
+        c->node_timeout_ms = c->slow_node_timeout_ms;
     if (c->ttl_ms == 0)
         c->ttl_ms = 2000;
     if (c->max_ttl_ms == 0)

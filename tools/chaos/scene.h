@@ -42,10 +42,13 @@ struct conditions {
     int64_t ttl_ms;               /* [2000] */
     int64_t max_ttl_ms;           /* [ttl_ms] */
     int64_t node_timeout_ms;      /* [100] */
-    bool unfenced;                /* [fenced, where the mode can] */
-    bool no_guard, no_drift;      /* [by itself; 10,000 ppm] */
-    const char *control;          /* a weakened client, see worker.h */
-    double renew;                 /* [0.01] of a contender's holds; below 0: none */
+    /* The same where servers take seconds to start; 0: no others. A lease must outlast the restart
+     * that it is to live through. */
+    int64_t slow_ttl_ms, slow_node_timeout_ms;
+    bool unfenced;           /* [fenced, where the mode can] */
+    bool no_guard, no_drift; /* [by itself; 10,000 ppm] */
+    const char *control;     /* a weakened client, see worker.h */
+    double renew;            /* [0.01] of a contender's holds; below 0: none */
 };
 
 struct stage { /* what stays the same for all scenes of a command */
