@@ -37,13 +37,11 @@ struct series {
 
 /* For the handler. */
 static volatile int interrupted;
-static struct runtime *interruptible;
 
 static void on_signal(int number)
 {
     interrupted = number;
-    if (interruptible != NULL)
-        runtime_interrupt(interruptible);
+    runtime_interrupt();
 }
 
 static void catch_signals(void)
@@ -136,14 +134,13 @@ static int begin(struct series *series)
     (void)runtime_sweep(stderr);
     if (runtime_directory(series->directory, sizeof series->directory, text, sizeof text) != 0) {
         (void)fprintf(stderr, "redlock-chaos: %s\n", text);
-        return EXIT_INTERNAL;
+        return interrupted ? EXIT_SIGNAL + interrupted : EXIT_INTERNAL;
     }
     series->stage.runtime = runtime_new(&options, text, sizeof text);
     if (series->stage.runtime == NULL) {
         (void)fprintf(stderr, "redlock-chaos: %s\n", text);
         return interrupted ? EXIT_SIGNAL + interrupted : EXIT_MISSING;
     }
-    interruptible = series->stage.runtime;
     status = make_out(series);
     if (status < 0 && !args->quiet)
         (void)fprintf(stderr, "%s, %s, seed %llu; report: %s\n",
@@ -296,7 +293,6 @@ static int finish(struct series *series, int status, bool comparison, int argc, 
                             .count = series->count,
                             .comparison = comparison};
 
-    interruptible = NULL;
     runtime_free(series->stage.runtime);
     if (series->directory[0] != '\0')
         (void)runtime_remove_directory(series->directory);
@@ -312,7 +308,7 @@ static int finish(struct series *series, int status, bool comparison, int argc, 
     } else if (series->out[0] != '\0') {
         (void)rmdir(series->out);
     }
-    if (interrupted)
+    if (status > EXIT_SIGNAL)
         (void)fprintf(stderr, "redlock-chaos: interrupted; everything it started is ended\n");
     for (size_t i = 0; i < series->count; i++) {
         free((char *)series->chapters[i].history);
