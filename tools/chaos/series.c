@@ -4,6 +4,7 @@
  */
 #include "series.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -28,6 +29,7 @@ struct series {
     struct stage stage;
     char directory[PATH_LEN];
     char out[PATH_LEN];
+    bool out_made; /* by us */
     struct chapter *chapters;
     size_t count;
     bool terminal;
@@ -89,6 +91,19 @@ static void say_verdict(const struct series *series, const struct chapter *chapt
 
 /* ---- the places ------------------------------------------------------------------ */
 
+static bool is_empty(const char *path)
+{
+    DIR *directory = opendir(path);
+    struct dirent *entry;
+    bool empty = directory != NULL;
+
+    while (empty && (entry = readdir(directory)) != NULL)
+        empty = strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0;
+    if (directory != NULL)
+        (void)closedir(directory);
+    return empty;
+}
+
 /* New, or an empty directory. */
 static int make_out(struct series *series)
 {
@@ -102,20 +117,19 @@ static int make_out(struct series *series)
         wanted = name;
     }
     (void)snprintf(series->out, sizeof series->out, "%s", wanted);
-    if (mkdir(series->out, 0755) == 0)
+    series->out_made = mkdir(series->out, 0777) == 0;
+    if (series->out_made)
         return -1;
-    if (errno == EEXIST) {
-        if (rmdir(series->out) == 0 && mkdir(series->out, 0755) == 0)
-            return -1; /* it was empty */
-        if (errno == ENOTEMPTY || errno == EEXIST) {
-            (void)fprintf(stderr, "redlock-chaos: %s is not empty; give another --out\n",
-                          series->out);
-            return EXIT_USAGE;
-        }
+    if (errno != EEXIST) {
+        (void)fprintf(stderr, "redlock-chaos: %s: %s; give another --out\n", series->out,
+                      strerror(errno));
+        return EXIT_INTERNAL;
     }
-    (void)fprintf(stderr, "redlock-chaos: %s: %s; give another --out\n", series->out,
-                  strerror(errno));
-    return EXIT_INTERNAL;
+    if (is_empty(series->out))
+        return -1;
+    (void)fprintf(stderr, "redlock-chaos: %s is no empty directory; give another --out\n",
+                  series->out);
+    return EXIT_USAGE;
 }
 
 static int begin(struct series *series)
@@ -131,6 +145,9 @@ static int begin(struct series *series)
     int status;
 
     catch_signals();
+    status = make_out(series); /* what is quick is found out first */
+    if (status >= 0)
+        return status;
     (void)runtime_sweep(stderr);
     if (runtime_directory(series->directory, sizeof series->directory, text, sizeof text) != 0) {
         (void)fprintf(stderr, "redlock-chaos: %s\n", text);
@@ -141,14 +158,13 @@ static int begin(struct series *series)
         (void)fprintf(stderr, "redlock-chaos: %s\n", text);
         return interrupted ? EXIT_SIGNAL + interrupted : EXIT_MISSING;
     }
-    status = make_out(series);
-    if (status < 0 && !args->quiet)
+    if (!args->quiet)
         (void)fprintf(stderr, "%s, %s, seed %llu; report: %s\n",
                       runtime_kind(series->stage.runtime) == RUNTIME_DOCKER ? "containers"
                                                                             : "local processes",
                       runtime_version(series->stage.runtime),
                       (unsigned long long)series->stage.seed, series->out);
-    return status;
+    return -1;
 }
 
 /* ---- one play ------------------------------------------------------------------------ */
@@ -305,7 +321,7 @@ static int finish(struct series *series, int status, bool comparison, int argc, 
             written = print_json(&report);
         if (status < 0)
             status = written < 0 ? report_status(&report) : written;
-    } else if (series->out[0] != '\0') {
+    } else if (series->out_made) {
         (void)rmdir(series->out);
     }
     if (status > EXIT_SIGNAL)
