@@ -277,6 +277,11 @@ static void default_conditions(struct scene *scene, const struct conditions *giv
 
 static bool open_all(struct scene *scene, const char *history_path, char *text, size_t text_size)
 {
+    scene->history = history_create(history_path);
+    if (scene->history == NULL) {
+        (void)snprintf(text, text_size, "%s: %s", history_path, strerror(errno));
+        return false;
+    }
     if (runtime_fresh(scene->runtime, scene->conditions.persistence) != 0) {
         (void)snprintf(text, text_size, "%s", runtime_text(scene->runtime));
         return false;
@@ -287,11 +292,6 @@ static bool open_all(struct scene *scene, const char *history_path, char *text, 
     }
     if (!mark(scene, text, text_size))
         return false;
-    scene->history = history_create(history_path);
-    if (scene->history == NULL) {
-        (void)snprintf(text, text_size, "%s: %s", history_path, strerror(errno));
-        return false;
-    }
     history_listen(scene->history, heard, scene);
     scene->proxy = proxy_new(scene->stage->seed, heard_link, scene);
     if (scene->proxy != NULL)

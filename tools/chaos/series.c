@@ -55,6 +55,7 @@ static void catch_signals(void)
     (void)sigaction(SIGHUP, &action, NULL);
     action.sa_handler = SIG_IGN;
     (void)sigaction(SIGPIPE, &action, NULL);
+    (void)sigaction(SIGXFSZ, &action, NULL); /* then a file that gets too large is an error */
 }
 
 /* ---- the line of the moment -------------------------------------------------- */
@@ -227,10 +228,12 @@ static int play_part(struct series *series, const struct part *part)
     scene = scene_new(&series->stage, part->name, part->title, part->mode, part->conditions, path,
                       text, sizeof text);
     if (scene == NULL) {
+        bool begun = unlink(path) == 0; /* the file is made first */
+
         if (interrupted)
             return EXIT_SIGNAL + interrupted;
         (void)fprintf(stderr, "redlock-chaos: %s: %s\n", part->name, text);
-        return EXIT_MISSING;
+        return begun ? EXIT_MISSING : EXIT_INTERNAL;
     }
     part->play(scene);
     error = scene_free(scene);
