@@ -1,6 +1,9 @@
 /* The reader, what it makes of broken files, and the verdict. */
 #include "synthetic.h"
 
+#include <errno.h>
+#include <string.h>
+
 /* ---- files ------------------------------------------------------------------ */
 
 static void assert_refused(const char *part)
@@ -17,7 +20,7 @@ START_TEST(no_file)
     char text[300] = "";
 
     ck_assert_ptr_null(analysis_of("/no/such/file", text, sizeof text));
-    ck_assert_ptr_nonnull(strstr(text, "/no/such/file"));
+    ck_assert_str_eq(text, strerror(ENOENT));
 }
 END_TEST
 
