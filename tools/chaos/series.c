@@ -177,17 +177,34 @@ struct part { /* what is to be played */
     play *play;
 };
 
-static char *copy_format(const char *format, ...) __attribute__((format(printf, 1, 2)));
-static char *copy_format(const char *format, ...)
+/* The command that plays the same schedule. */
+static char *again_of(const struct series *series, const struct part *part)
 {
+    const struct args *args = series->args;
+    bool row = part->row != NULL;
     char *text = NULL;
-    va_list arguments;
-    int length;
+    size_t size;
+    FILE *stream = open_memstream(&text, &size);
 
-    va_start(arguments, format);
-    length = vasprintf(&text, format, arguments);
-    va_end(arguments);
-    return length < 0 ? NULL : text;
+    if (stream == NULL)
+        return NULL;
+    (void)fprintf(stream, "redlock-chaos %s --seed %llu --runtime %s", row ? "compare" : "run",
+                  (unsigned long long)series->stage.seed,
+                  runtime_kind(series->stage.runtime) == RUNTIME_DOCKER ? "docker" : "process");
+    if (args->quick)
+        (void)fputs(" --quick", stream);
+    if (!row && args->mode_given)
+        (void)fprintf(stream, " --mode %s", mode_name(part->mode));
+    if (args->seconds != 0)
+        (void)fprintf(stream, " --seconds %lld", (long long)args->seconds);
+    if (args->server != NULL)
+        (void)fprintf(stream, " --server '%s'", args->server);
+    if (args->image != NULL)
+        (void)fprintf(stream, " --image '%s'", args->image);
+    for (const char **word = args->peer; word != NULL && *word != NULL; word++)
+        (void)fprintf(stream, "%s%s", word == args->peer ? " --peer '" : " ", *word);
+    (void)fprintf(stream, "%s '%s'", args->peer != NULL ? "'" : "", row ? part->row : part->name);
+    return fclose(stream) == 0 ? text : NULL;
 }
 
 static void add_chapter(struct series *series, const struct part *part, const char *file,
@@ -198,15 +215,8 @@ static void add_chapter(struct series *series, const struct part *part, const ch
     chapter->scenario = part->name;
     chapter->mode = mode_name(part->mode);
     chapter->row = part->row;
-    chapter->history = copy_format("%s", file);
-    chapter->again = copy_format(
-        "redlock-chaos %s --seed %llu%s%s %s%s '%s'", part->row != NULL ? "compare" : "run",
-        (unsigned long long)series->stage.seed, series->args->quick ? " --quick" : "",
-        runtime_kind(series->stage.runtime) == RUNTIME_DOCKER ? " --runtime docker"
-                                                              : " --runtime process",
-        part->row == NULL && series->args->mode_given ? "--mode " : "",
-        part->row == NULL && series->args->mode_given ? mode_name(part->mode) : "",
-        part->row != NULL ? part->row : part->name);
+    chapter->history = strdup(file);
+    chapter->again = again_of(series, part);
     chapter->analysis = analysis;
     say_verdict(series, chapter);
 }
