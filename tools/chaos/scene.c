@@ -406,8 +406,10 @@ void scene_expect(struct scene *scene, enum kind kind, const char *metric, const
                   const char *op, double value)
 {
     static const char *const kinds[] = {"safety", "liveness", "effect"};
+    /* Another client need not say which keys are its own: then there is nothing to measure. */
+    bool measured = scene->stage->peer == NULL || strncmp(metric, "c3.", 3) != 0;
 
-    if (!scene->over)
+    if (!scene->over && measured)
         history_put(scene->history,
                     json_pack("{s:s, s:s, s:s, s:s, s:f, s:s}", "type", "expect", "metric", metric,
                               "phase", phase, "op", op, "value", value, "kind", kinds[kind]));
@@ -433,10 +435,8 @@ void scene_expect_clean(struct scene *scene)
         scene_expect(scene, SAFETY, "c2.overlaps", "", "eq", 0);
         scene_expect(scene, SAFETY, "c2.lost_updates", "", "eq", 0);
     }
-    if (scene->stage->peer == NULL) {
-        scene_expect(scene, EFFECT, "c3.leases", "", "ge", 1);
-        scene_expect(scene, SAFETY, "c3.min_ms", "", "ge", 0);
-    }
+    scene_expect(scene, EFFECT, "c3.leases", "", "ge", 1);
+    scene_expect(scene, SAFETY, "c3.min_ms", "", "ge", 0);
     scene_expect_fenced(scene);
 }
 
