@@ -138,6 +138,11 @@ exits 64 harness run calm --peer ' '
 said "a program is wanted"
 exits 0 harness --help
 said "Exit status:"
+grep -oE -- '--[a-z]+' out | sort -u >options
+while read -r option; do
+    grep -qE "^\.It.* Fl ${option#-}( |$)" "$root/docs/man/redlock-chaos.1" ||
+        { echo "the man page has no $option"; exit 1; }
+done <options
 exits 0 harness --version
 said "redlock-chaos "
 
