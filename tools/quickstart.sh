@@ -1,16 +1,20 @@
 #!/usr/bin/env bash
-# From a fresh clone to a lock that survives the death of two primaries.
+# From a fresh clone to a lock that survives the death of two primaries, and a report on what else
+# it survives.
 set -euo pipefail
 
 usage() {
     cat <<'USAGE'
 usage: tools/quickstart.sh [--keep] [--runtime auto|docker|process]
-Installs what is missing to build, builds the library and the command line tool into
-build/release, brings up five local primaries, and shows what a lock does while two of them die.
-Takes the primaries down at the end (also on Ctrl-C), unless they were up before.
+Installs what is missing to build, builds the library and its tools into build/release, brings up
+five local primaries, and shows what a lock does while two of them die. Takes the primaries down
+at the end (also on Ctrl-C), unless they were up before.
+Last, the fault-injection harness plays four scenarios, in about a minute, on servers of its own
+of the same kind; its report is build/quickstart-report/report.html.
   --keep      leave them up, and say how to use and stop them
   --runtime   what the primaries run in; see tools/primaries --help
-Exit 0: all went as told. 64: usage. 69: something is missing; what to do is said.
+Exit 0: all went as told. 1, 2, 3: the harness did not find what it should, see the report. 64:
+usage. 69: something is missing; what to do is said.
 USAGE
 }
 
@@ -27,6 +31,8 @@ done
 
 cd "$(dirname "$0")/.."
 redlock=build/release/tools/redlock
+chaos=build/release/tools/redlock-chaos
+report=build/quickstart-report
 begun=$SECONDS
 
 tell() { printf '\n%s\n' "$*"; }
@@ -34,11 +40,11 @@ show() { # show COMMAND...: type it, run it
     printf '  $ %s\n' "$(printed "$@")"
     "$@" 2>&1 | sed 's/^/    /'
 }
-printed() { # the command as one would type it, with plain "redlock"
+printed() { # the command as one would type it, with plain "redlock" and "redlock-chaos"
     local word line=''
     for word; do
         case $word in
-        "$redlock") word=redlock ;;
+        "$redlock" | "$chaos") word=${word##*/} ;;
         *[!A-Za-z0-9_./:=-]*) word="'$word'" ;;
         esac
         line+="${line:+ }$word"
@@ -124,6 +130,8 @@ tell "The first lock was there all the time. Releasing it, and bringing the dead
 show "$redlock" release demo "$first"
 show tools/primaries revive 2 4
 
+kind=process
+case $(tools/primaries status || :) in *' container '*) kind=docker ;; esac
 if [ -n "$keep" ]; then
     at_end=
     tell "The primaries are still up. To go on with them:"
@@ -131,4 +139,22 @@ if [ -n "$keep" ]; then
     echo "  $redlock run mylock -- COMMAND..."
     echo "  tools/primaries stop"
 fi
-tell "Done in $((SECONDS - begun)) s."
+
+status=0
+if [ -x "$chaos" ]; then
+    tell "And when other things break? The harness plays four scenarios, on servers of its own. In the last two of
+them it takes a protection away: there something has to go wrong, or it could not see that anything does."
+    rm -rf "$report"
+    set -- "$chaos" run --quick --runtime "$kind" --out "$report" \
+        calm kill-minority empty-restart-noguard freeze-holder-blind
+    printf '  $ %s\n' "$(printed "$@")"
+    # Without what is said every second.
+    "$@" 2>&1 </dev/null | { grep --line-buffered -vE '^[a-z-]+ +[0-9]+ s  ' || :; } | sed -u 's/^/    /' || status=$?
+    tell "Done in $((SECONDS - begun)) s. What happened, to look at in a browser: $PWD/$report/report.html"
+else
+    tell "Done in $((SECONDS - begun)) s. (redlock-chaos is not built: that needs jansson.)"
+fi
+if [ "$status" -ne 0 ]; then
+    tell "Not all came out as it should (see above); on a machine that is busy with other things, once more may help."
+    exit "$status"
+fi

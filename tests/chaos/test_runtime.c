@@ -618,7 +618,7 @@ END_TEST
 static void on_alarm(int signal)
 {
     (void)signal;
-    runtime_interrupt(runtime);
+    runtime_interrupt();
 }
 
 static int interrupted_child(void)

@@ -85,6 +85,26 @@ expect_version() { # expect_version COMMAND...: must print the project's version
     $cc -std=c11 $strict -Wstrict-prototypes -Wconversion -fsyntax-only "$work/header.c" $(pkg-config --cflags redlock)
 }
 
+if [ -x "$prefix/bin/redlock-chaos" ]; then
+    say "fault-injection harness"
+    for file in docker-compose.yml peers/naive.py; do
+        [ -f "$prefix/share/redlock/$file" ] || fail "there is no share/redlock/$file"
+    done
+    [ -f "$prefix/share/man/man1/redlock-chaos.1" ] || fail "there is no man page of redlock-chaos"
+    [ -x "$prefix/bin/redlock-chaos-control" ] || fail "there is no redlock-chaos-control"
+    [ -f "$libdir/redlock/libredlock_clock_preload.so" ] || fail "there is no library for clocks"
+    # 3: too busy a machine; here it matters that it finds everything, in a prefix that was moved.
+    mkdir "$work/moved"
+    cp -r "$prefix" "$work/moved/prefix"
+    status=0
+    "$work/moved/prefix/bin/redlock-chaos" run --quick --quiet --runtime process --out "$work/report" calm \
+        >"$work/log" 2>&1 || status=$?
+    if [ "$status" -ne 0 ] && [ "$status" -ne 3 ]; then
+        cat "$work/log"
+        fail "redlock-chaos: exit status $status"
+    fi
+fi
+
 say "exported symbols"
 nm -D --defined-only "$libdir/libredlock.so" | awk '$2 != "A" { sub(/@.*/, "", $3); print $3 }' | sort -u >"$work/exported"
 # Declarations end in ; and carry the attribute; comments and macros are gone after cpp.

@@ -1,5 +1,6 @@
 #include "args.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
@@ -88,15 +89,20 @@ static int choice(const char *word, const char *const *words)
     return -1;
 }
 
-static int read_number(const char *what, const char *text, uint64_t most, uint64_t *number)
+/* Decimal: what is printed as a seed may be given back as one. */
+static int read_number(const char *what, const char *text, uint64_t least, uint64_t most,
+                       uint64_t *number)
 {
-    char *end;
+    char *end, range[64];
 
     errno = 0;
-    *number = strtoull(text, &end, 0);
-    if (errno != 0 || end == text || *end != '\0' || text[0] == '-' || *number > most)
-        return wrong(what, text, "a number is wanted");
-    return -1;
+    *number = strtoull(text, &end, 10);
+    if (errno == 0 && isdigit((unsigned char)text[0]) && *end == '\0' && *number >= least &&
+        *number <= most)
+        return -1;
+    (void)snprintf(range, sizeof range, "a number from %llu to %llu is wanted",
+                   (unsigned long long)least, (unsigned long long)most);
+    return wrong(what, text, range);
 }
 
 /* At blanks; the words lie in one copy, which the first holds. */
@@ -141,11 +147,11 @@ static int read_option(struct args *args, int code, const char *value)
         args->mode_given = true;
         break;
     case OPTION_SEED:
-        status = read_number("--seed", value, UINT64_MAX, &args->seed);
+        status = read_number("--seed", value, 0, UINT64_MAX, &args->seed);
         args->seeded = true;
         break;
     case OPTION_SECONDS:
-        status = read_number("--seconds", value, 86400, &number);
+        status = read_number("--seconds", value, 1, 86400, &number);
         args->seconds = (int64_t)number;
         break;
     case OPTION_PEER:
@@ -185,6 +191,32 @@ static int read_option(struct args *args, int code, const char *value)
     return status;
 }
 
+static int check_names(const struct args *args)
+{
+    switch (args->command) {
+    case COMMAND_RUN:
+        if (args->name_count > 0)
+            return -1;
+        (void)fputs("redlock-chaos: run what? smoke, all, or some of: redlock-chaos list\n",
+                    stderr);
+        return EXIT_USAGE;
+    case COMMAND_CHECK:
+        if (args->name_count > 0)
+            return -1;
+        (void)fputs("redlock-chaos: check which histories? They lie beside the report: *.jsonl\n",
+                    stderr);
+        return EXIT_USAGE;
+    case COMMAND_LIST:
+    case COMMAND_SWEEP:
+        if (args->name_count > 0)
+            return wrong("too much", args->names[0], "list and sweep take no names");
+        break;
+    case COMMAND_COMPARE:
+        break;
+    }
+    return -1;
+}
+
 int args_read(struct args *args, int argc, char **argv)
 {
     static const char *const commands[] = {"run", "compare", "list", "check", "sweep", NULL};
@@ -206,11 +238,7 @@ int args_read(struct args *args, int argc, char **argv)
     args->command = (enum command)i;
     args->names = argv + optind + 1;
     args->name_count = argc - optind - 1;
-    if (args->name_count == 0 && args->command == COMMAND_RUN)
-        return wrong("run", "", "which scenarios? See: redlock-chaos list; or: smoke, all");
-    if (args->name_count == 0 && args->command == COMMAND_CHECK)
-        return wrong("check", "", "which histories? They lie beside the report: *.jsonl");
-    return -1;
+    return check_names(args);
 }
 
 void args_free(struct args *args)

@@ -3,6 +3,7 @@
  * library that follows the plan. In a container it sees them, and its data, at fixed places.
  */
 #include "clock_plan.h"
+#include "place.h"
 #include "runtime_state.h"
 #include "tree.h"
 
@@ -13,48 +14,22 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#ifndef CHAOS_CLOCK_PRELOAD
-#define CHAOS_CLOCK_PRELOAD ""
-#endif
-
 enum {
     CONFIG_SIZE = 32768
 };
 
 /* ---- the library ----------------------------------------------------------------- */
 
-static const char preload_name[] = "libredlock_clock_preload.so";
-
-/* In the build tree, beside the program or in its package's library directory. */
-static int find_preload(struct runtime *runtime, char *path, size_t size)
-{
-    static const char *const places[] = {"", "../lib/redlock/", "../lib64/redlock/"};
-    char self[PATH_MAX / 2];
-    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
-
-    (void)snprintf(path, size, "%s", CHAOS_CLOCK_PRELOAD);
-    if (access(path, R_OK) == 0)
-        return 0;
-    self[n < 0 ? 0 : n] = '\0';
-    if (strrchr(self, '/') != NULL)
-        strrchr(self, '/')[1] = '\0';
-    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
-        (void)snprintf(path, size, "%s%s%s", self, places[i], preload_name);
-        if (access(path, R_OK) == 0)
-            return 0;
-    }
-    return runtime_fail(runtime,
-                        "%s, which bends the servers' clocks, is neither at '%s' nor beside this "
-                        "program nor in ../lib/redlock/; build it, or install again",
-                        preload_name, CHAOS_CLOCK_PRELOAD);
-}
-
 static int copy_preload(struct runtime *runtime, unsigned node)
 {
     char from[PATH_MAX], to[PATH_MAX];
 
-    if (find_preload(runtime, from, sizeof from) != 0 ||
-        runtime_path(runtime, node, "etc/preload.so", to, sizeof to) != 0)
+    if (!place_preload(from, sizeof from))
+        return runtime_fail(runtime,
+                            "the library that bends the servers' clocks is not there: %s; build "
+                            "it, or install again",
+                            from);
+    if (runtime_path(runtime, node, "etc/preload.so", to, sizeof to) != 0)
         return -1;
     if (tree_copy_file(from, to, 0755) != 0)
         return runtime_fail(runtime, "%s: %s", to, strerror(errno));

@@ -89,7 +89,9 @@ struct worker *scene_start(struct scene *scene, json_t *spec)
     pthread_mutex_unlock(&scene->mutex);
     member->worker = worker_start(scene->workers, spec);
     if (member->worker == NULL) {
-        scene_fail(scene, "worker %s: %s", member->name, strerror(errno));
+        const char *why = worker_error(scene->workers);
+
+        scene_fail(scene, "worker %s: %s", member->name, why[0] != '\0' ? why : strerror(errno));
         return NULL;
     }
     member->running = true;

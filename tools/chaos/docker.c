@@ -12,6 +12,7 @@
  */
 #include "clock_plan.h"
 #include "docker_engine.h"
+#include "place.h"
 #include "program.h"
 #include "rundir.h"
 #include "runtime_state.h"
@@ -24,10 +25,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#ifndef CHAOS_SOURCE_DIR
-#define CHAOS_SOURCE_DIR ""
-#endif
-
 enum {
     COMPOSE_SERVICES = 5, /* n1 to n5 are in the file; more are added to it */
     COMPOSE_MS = 180000,
@@ -37,8 +34,6 @@ enum {
     ARGUMENTS_MAX = 2 * RUNTIME_NODES_MAX + 32,
     SHORT = 48
 };
-
-static const char compose_file[] = CHAOS_SOURCE_DIR "/docker-compose.yml";
 
 static void container_name(const struct runtime *runtime, unsigned node, char *name, size_t size)
 {
@@ -111,12 +106,11 @@ static int docker_prepare(struct runtime *runtime)
     if (docker_find_compose(runtime->compose) != 0)
         return runtime_fail(runtime, "there is neither docker compose nor docker-compose; install "
                                      "one of them, or use --runtime process");
-    if (access(compose_file, R_OK) != 0)
+    if (!place_compose(runtime->compose_file, sizeof runtime->compose_file))
         return runtime_fail(runtime,
-                            "%s is not there, from which containers are made (it is not "
-                            "installed); keep the source tree where this was built, or use "
-                            "--runtime process",
-                            compose_file);
+                            "%s is not there, from which containers are made; install again, or "
+                            "use --runtime process",
+                            runtime->compose_file);
     if (docker_choose_image(runtime->wanted_image, runtime->image, sizeof runtime->image,
                             runtime->text, sizeof runtime->text) != 0 ||
         name_project(runtime) != 0 || find_version(runtime) != 0)
@@ -230,7 +224,7 @@ static int compose_up(struct runtime *runtime, uint32_t set)
     for (int i = 0; i < 2 && runtime->compose[i] != NULL; i++)
         arguments[n++] = runtime->compose[i];
     for (size_t i = 0; i < 8; i++)
-        arguments[n++] = (const char *const[]){"-p", runtime->project, "-f", compose_file,
+        arguments[n++] = (const char *const[]){"-p", runtime->project, "-f", runtime->compose_file,
                                                "-f", override,         "up", "-d"}[i];
     for (unsigned i = 1; i <= runtime->nodes; i++)
         if ((set & runtime_set(i)) != 0) {

@@ -62,13 +62,13 @@ bool book_read(struct book *book, const char *path, char *text, size_t text_size
     bool good;
 
     if (stream == NULL) {
-        (void)snprintf(text, text_size, "%s: %s", path, strerror(errno));
+        (void)snprintf(text, text_size, "%s", strerror(errno));
         return false;
     }
     good = read_lines(book, stream, text, text_size);
     (void)fclose(stream);
     if (good && book->analysis.run == NULL) {
-        (void)snprintf(text, text_size, "%s: there is no record of type \"run\"", path);
+        (void)snprintf(text, text_size, "there is no record of type \"run\" in it");
         good = false;
     }
     return good;

@@ -153,13 +153,17 @@ static void take_worker(struct book *book, struct line *line, struct stamp stamp
     person->number = field_int_or(line, "number", counts, (int64_t)worker + 1);
 }
 
+/* One that could not begin is gone before it has told of itself; an error says why. */
 static void take_gone(struct book *book, struct line *line, struct stamp stamp)
 {
     static const char *const hows[] = {"left", "killed", "failed", NULL};
-    struct person *person = &book->people.row[worker_in(book, line, stamp)];
+    bool left = field_choice(line, "how", hows) == 0;
+    long worker = word_in(book, line, "worker")->worker;
 
-    person->left = field_choice(line, "how", hows) == 0;
-    person->gone_ns = stamp.t;
+    if (worker < 0)
+        return;
+    book->people.row[worker].left = left;
+    book->people.row[worker].gone_ns = stamp.t;
 }
 
 /* What an invoke and a return have in common. */

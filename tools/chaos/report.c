@@ -321,9 +321,12 @@ static void print_reasons(const struct terminal *terminal, const struct chapter 
         if (!analysis->expectations[i].met)
             print_expectation(stream, &analysis->expectations[i]);
     print_violations(stream, analysis);
-    (void)fputs("  again    ", stream);
-    put_all(stream, chapter->again);
-    (void)fputs("\n  history  ", stream);
+    if (chapter->again[0] != '\0') {
+        (void)fputs("  again    ", stream);
+        put_all(stream, chapter->again);
+        (void)putc('\n', stream);
+    }
+    (void)fputs("  history  ", stream);
     put_all(stream, chapter->history);
     (void)putc('\n', stream);
 }

@@ -255,9 +255,8 @@ void runtime_free(struct runtime *runtime)
     free(runtime);
 }
 
-void runtime_interrupt(struct runtime *runtime)
+void runtime_interrupt(void)
 {
-    (void)runtime;
     program_interrupt();
 }
 

@@ -68,8 +68,8 @@ unsigned runtime_sweep(FILE *stream);
 unsigned runtime_left_behind(struct runtime *runtime);
 
 /* From now on calls that wait give up, with -1, except those that end things. For all runtimes of
- * the process and for good; NULL is fine. Async-signal-safe. */
-void runtime_interrupt(struct runtime *runtime);
+ * the process, also one that is being made, and for good. Async-signal-safe. */
+void runtime_interrupt(void);
 
 const char *runtime_text(const struct runtime *runtime);
 enum runtime_kind runtime_kind(const struct runtime *runtime);

@@ -75,6 +75,7 @@ struct runtime {
     char server[PATH_MAX];
     char image[RUNTIME_NAME], project[RUNTIME_NAME];
     const char *compose[2];
+    char compose_file[PATH_MAX];
     const char *wanted_server, *wanted_image; /* while it is being made */
     char version[64];
     char text[RUNTIME_TEXT];

@@ -65,7 +65,7 @@ struct stage { /* what stays the same for all scenes of a command */
     void *progress_context;
 };
 
-/* Brings up fresh servers. NULL: text. */
+/* Makes the history, then brings up fresh servers. NULL: text; a history that was begun stays. */
 struct scene *scene_new(const struct stage *stage, const char *name, const char *title,
                         enum mode mode, const struct conditions *conditions,
                         const char *history_path, char *text, size_t text_size);

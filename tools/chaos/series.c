@@ -4,6 +4,7 @@
  */
 #include "series.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -28,6 +29,7 @@ struct series {
     struct stage stage;
     char directory[PATH_LEN];
     char out[PATH_LEN];
+    bool out_made; /* by us */
     struct chapter *chapters;
     size_t count;
     bool terminal;
@@ -37,13 +39,11 @@ struct series {
 
 /* For the handler. */
 static volatile int interrupted;
-static struct runtime *interruptible;
 
 static void on_signal(int number)
 {
     interrupted = number;
-    if (interruptible != NULL)
-        runtime_interrupt(interruptible);
+    runtime_interrupt();
 }
 
 static void catch_signals(void)
@@ -55,6 +55,7 @@ static void catch_signals(void)
     (void)sigaction(SIGHUP, &action, NULL);
     action.sa_handler = SIG_IGN;
     (void)sigaction(SIGPIPE, &action, NULL);
+    (void)sigaction(SIGXFSZ, &action, NULL); /* then a file that gets too large is an error */
 }
 
 /* ---- the line of the moment -------------------------------------------------- */
@@ -91,6 +92,19 @@ static void say_verdict(const struct series *series, const struct chapter *chapt
 
 /* ---- the places ------------------------------------------------------------------ */
 
+static bool is_empty(const char *path)
+{
+    DIR *directory = opendir(path);
+    struct dirent *entry;
+    bool empty = directory != NULL;
+
+    while (empty && (entry = readdir(directory)) != NULL)
+        empty = strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0;
+    if (directory != NULL)
+        (void)closedir(directory);
+    return empty;
+}
+
 /* New, or an empty directory. */
 static int make_out(struct series *series)
 {
@@ -104,20 +118,19 @@ static int make_out(struct series *series)
         wanted = name;
     }
     (void)snprintf(series->out, sizeof series->out, "%s", wanted);
-    if (mkdir(series->out, 0755) == 0)
+    series->out_made = mkdir(series->out, 0777) == 0;
+    if (series->out_made)
         return -1;
-    if (errno == EEXIST) {
-        if (rmdir(series->out) == 0 && mkdir(series->out, 0755) == 0)
-            return -1; /* it was empty */
-        if (errno == ENOTEMPTY || errno == EEXIST) {
-            (void)fprintf(stderr, "redlock-chaos: %s is not empty; give another --out\n",
-                          series->out);
-            return EXIT_USAGE;
-        }
+    if (errno != EEXIST) {
+        (void)fprintf(stderr, "redlock-chaos: %s: %s; give another --out\n", series->out,
+                      strerror(errno));
+        return EXIT_INTERNAL;
     }
-    (void)fprintf(stderr, "redlock-chaos: %s: %s; give another --out\n", series->out,
-                  strerror(errno));
-    return EXIT_INTERNAL;
+    if (is_empty(series->out))
+        return -1;
+    (void)fprintf(stderr, "redlock-chaos: %s is no empty directory; give another --out\n",
+                  series->out);
+    return EXIT_USAGE;
 }
 
 static int begin(struct series *series)
@@ -133,25 +146,26 @@ static int begin(struct series *series)
     int status;
 
     catch_signals();
+    status = make_out(series); /* what is quick is found out first */
+    if (status >= 0)
+        return status;
     (void)runtime_sweep(stderr);
     if (runtime_directory(series->directory, sizeof series->directory, text, sizeof text) != 0) {
         (void)fprintf(stderr, "redlock-chaos: %s\n", text);
-        return EXIT_INTERNAL;
+        return interrupted ? EXIT_SIGNAL + interrupted : EXIT_INTERNAL;
     }
     series->stage.runtime = runtime_new(&options, text, sizeof text);
     if (series->stage.runtime == NULL) {
         (void)fprintf(stderr, "redlock-chaos: %s\n", text);
         return interrupted ? EXIT_SIGNAL + interrupted : EXIT_MISSING;
     }
-    interruptible = series->stage.runtime;
-    status = make_out(series);
-    if (status < 0 && !args->quiet)
+    if (!args->quiet)
         (void)fprintf(stderr, "%s, %s, seed %llu; report: %s\n",
                       runtime_kind(series->stage.runtime) == RUNTIME_DOCKER ? "containers"
                                                                             : "local processes",
                       runtime_version(series->stage.runtime),
                       (unsigned long long)series->stage.seed, series->out);
-    return status;
+    return -1;
 }
 
 /* ---- one play ------------------------------------------------------------------------ */
@@ -163,17 +177,34 @@ struct part { /* what is to be played */
     play *play;
 };
 
-static char *copy_format(const char *format, ...) __attribute__((format(printf, 1, 2)));
-static char *copy_format(const char *format, ...)
+/* The command that plays the same schedule. */
+static char *again_of(const struct series *series, const struct part *part)
 {
+    const struct args *args = series->args;
+    bool row = part->row != NULL;
     char *text = NULL;
-    va_list arguments;
-    int length;
+    size_t size;
+    FILE *stream = open_memstream(&text, &size);
 
-    va_start(arguments, format);
-    length = vasprintf(&text, format, arguments);
-    va_end(arguments);
-    return length < 0 ? NULL : text;
+    if (stream == NULL)
+        return NULL;
+    (void)fprintf(stream, "redlock-chaos %s --seed %llu --runtime %s", row ? "compare" : "run",
+                  (unsigned long long)series->stage.seed,
+                  runtime_kind(series->stage.runtime) == RUNTIME_DOCKER ? "docker" : "process");
+    if (args->quick)
+        (void)fputs(" --quick", stream);
+    if (!row && args->mode_given)
+        (void)fprintf(stream, " --mode %s", mode_name(part->mode));
+    if (args->seconds != 0)
+        (void)fprintf(stream, " --seconds %lld", (long long)args->seconds);
+    if (args->server != NULL)
+        (void)fprintf(stream, " --server '%s'", args->server);
+    if (args->image != NULL)
+        (void)fprintf(stream, " --image '%s'", args->image);
+    for (const char **word = args->peer; word != NULL && *word != NULL; word++)
+        (void)fprintf(stream, "%s%s", word == args->peer ? " --peer '" : " ", *word);
+    (void)fprintf(stream, "%s '%s'", args->peer != NULL ? "'" : "", row ? part->row : part->name);
+    return fclose(stream) == 0 ? text : NULL;
 }
 
 static void add_chapter(struct series *series, const struct part *part, const char *file,
@@ -184,15 +215,8 @@ static void add_chapter(struct series *series, const struct part *part, const ch
     chapter->scenario = part->name;
     chapter->mode = mode_name(part->mode);
     chapter->row = part->row;
-    chapter->history = copy_format("%s", file);
-    chapter->again = copy_format(
-        "redlock-chaos %s --seed %llu%s%s %s%s '%s'", part->row != NULL ? "compare" : "run",
-        (unsigned long long)series->stage.seed, series->args->quick ? " --quick" : "",
-        runtime_kind(series->stage.runtime) == RUNTIME_DOCKER ? " --runtime docker"
-                                                              : " --runtime process",
-        part->row == NULL && series->args->mode_given ? "--mode " : "",
-        part->row == NULL && series->args->mode_given ? mode_name(part->mode) : "",
-        part->row != NULL ? part->row : part->name);
+    chapter->history = strdup(file);
+    chapter->again = again_of(series, part);
     chapter->analysis = analysis;
     say_verdict(series, chapter);
 }
@@ -214,10 +238,12 @@ static int play_part(struct series *series, const struct part *part)
     scene = scene_new(&series->stage, part->name, part->title, part->mode, part->conditions, path,
                       text, sizeof text);
     if (scene == NULL) {
+        bool begun = unlink(path) == 0; /* the file is made first */
+
         if (interrupted)
             return EXIT_SIGNAL + interrupted;
         (void)fprintf(stderr, "redlock-chaos: %s: %s\n", part->name, text);
-        return EXIT_MISSING;
+        return begun ? EXIT_MISSING : EXIT_INTERNAL;
     }
     part->play(scene);
     error = scene_free(scene);
@@ -296,7 +322,6 @@ static int finish(struct series *series, int status, bool comparison, int argc, 
                             .count = series->count,
                             .comparison = comparison};
 
-    interruptible = NULL;
     runtime_free(series->stage.runtime);
     if (series->directory[0] != '\0')
         (void)runtime_remove_directory(series->directory);
@@ -309,10 +334,10 @@ static int finish(struct series *series, int status, bool comparison, int argc, 
             written = print_json(&report);
         if (status < 0)
             status = written < 0 ? report_status(&report) : written;
-    } else if (series->out[0] != '\0') {
+    } else if (series->out_made) {
         (void)rmdir(series->out);
     }
-    if (interrupted)
+    if (status > EXIT_SIGNAL)
         (void)fprintf(stderr, "redlock-chaos: interrupted; everything it started is ended\n");
     for (size_t i = 0; i < series->count; i++) {
         free((char *)series->chapters[i].history);

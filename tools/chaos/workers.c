@@ -339,8 +339,7 @@ static bool await_ready(struct worker *worker)
     const char *text = json_string_value(json_object_get(answer, "text"));
 
     if (!ready)
-        (void)snprintf(workers->error, TEXT_LEN, "worker %s: %s", worker->name,
-                       text != NULL ? text : "didn't start");
+        (void)snprintf(workers->error, TEXT_LEN, "%s", text != NULL ? text : "didn't start");
     json_decref(answer);
     return ready;
 }

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "clock_plan.h"
+#include "place.h"
 
 enum {
     PATH_LEN = 4096,
@@ -68,13 +69,19 @@ static bool make_environment(struct program *program, const char *clock)
 {
     size_t count = count_of(environ), used = 0;
     const char *options = getenv("ASAN_OPTIONS");
+    static const char preload[] = "LD_PRELOAD=";
 
     program->environment = calloc(count + ENVIRONMENT_ROOM, sizeof program->environment[0]);
     if (program->environment == NULL)
         return false;
     if (clock != NULL) {
         (void)snprintf(program->clock, PATH_LEN, CLOCK_PLAN_VARIABLE "=%s", clock);
-        (void)snprintf(program->preload, PATH_LEN, "LD_PRELOAD=%s", CHAOS_CLOCK_PRELOAD);
+        memcpy(program->preload, preload, sizeof preload);
+        errno = ENOENT;
+        if (!place_preload(program->preload + strlen(preload), PATH_LEN - strlen(preload))) {
+            memcpy(program->path, program->preload + strlen(preload), PATH_LEN - strlen(preload));
+            return false;
+        }
         /* That one's runtime wants to be the first library. */
         (void)snprintf(program->sanitizer, PATH_LEN, "ASAN_OPTIONS=%s:verify_asan_link_order=0",
                        options != NULL ? options : "");
@@ -102,6 +109,7 @@ static bool make_program(struct program *program, const json_t *spec)
 {
     const char *clock = json_string_value(json_object_get(spec, "clock"));
 
+    program->path[0] = '\0';
     program->environment = NULL;
     program->spec = json_dumps(spec, JSON_COMPACT);
     errno = ENOMEM;
