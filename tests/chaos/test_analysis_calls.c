@@ -85,10 +85,37 @@ START_TEST(a_call_of_a_dead_worker_does_not_hang)
 {
     begin();
     invoke("w1", 1, "acquire", "a", 0);
-    put("'type':'gone','t':%" PRId64 ",'worker':'w1','how':'killed','text':''", AT(8000));
+    put("'type':'gone','t':%" PRId64 ",'worker':'w1','how':'killed','text':''", AT(800));
     lease("w2", 1, 10, 20, 1);
     struct analysis *analysis = end_at(9000);
     assert_metric(analysis, "c7.late", 0);
+    analysis_free(analysis);
+}
+END_TEST
+
+START_TEST(a_call_that_hangs_until_its_worker_is_killed_is_late)
+{
+    begin();
+    invoke("w1", 1, "acquire", "a", 0);
+    put("'type':'gone','t':%" PRId64 ",'worker':'w1','how':'killed','text':''", AT(8000));
+    lease("w2", 1, 10, 20, 1);
+    struct analysis *analysis = end_at(9000);
+    assert_metric(analysis, "c7.late", 1);
+    analysis_free(analysis);
+}
+END_TEST
+
+/* ---- what is measured again ---------------------------------------------------- */
+
+START_TEST(each_of_several_measures_must_hold)
+{
+    begin();
+    lease("w1", 1, 0, 5, 1);
+    put("'type':'measure','t':%" PRId64 ",'name':'counted','phase':'','value':0", AT(10));
+    put("'type':'measure','t':%" PRId64 ",'name':'counted','phase':'','value':1", AT(20));
+    expect("counted", "eq", 1, "safety");
+    struct analysis *analysis = end_at(100);
+    ck_assert_int_eq(analysis->verdict, VERDICT_UNSAFE);
     analysis_free(analysis);
 }
 END_TEST
@@ -390,6 +417,8 @@ int main(void)
     tcase_add_test(checkers, a_freeze_does_not_excuse_everything);
     tcase_add_test(checkers, a_call_that_hangs_is_found);
     tcase_add_test(checkers, a_call_of_a_dead_worker_does_not_hang);
+    tcase_add_test(checkers, a_call_that_hangs_until_its_worker_is_killed_is_late);
+    tcase_add_test(checkers, each_of_several_measures_must_hold);
     tcase_add_test(checkers, every_prober_comes_back);
     tcase_add_test(checkers, a_prober_that_does_not_is_found);
     tcase_add_test(checkers, without_the_phase_liveness_is_not_known);

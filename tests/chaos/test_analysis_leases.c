@@ -83,6 +83,52 @@ START_TEST(a_long_claim_is_remembered_behind_short_ones)
 }
 END_TEST
 
+static void check(const char *worker, int number, double ms, bool held)
+{
+    put("'type':'check','t':%" PRId64 ",'worker':'%s','try':%d,'held':%s", AT(ms), worker, number,
+        held ? "true" : "false");
+}
+
+START_TEST(who_believes_after_its_deadline_is_found)
+{
+    begin();
+    lease("w1", 1, 0, 5, 1);
+    check("w1", 1, 1977, true);
+    lease("w2", 1, 4000, 4005, 2);
+    check("w2", 1, 5980, true);
+    struct analysis *analysis = end_at(9000);
+    ck_assert_uint_eq(found(analysis, 1), 1);
+    ck_assert_int_eq(analysis->violations[0].leases[0], 1);
+    analysis_free(analysis);
+}
+END_TEST
+
+START_TEST(who_was_renewed_may_believe_longer)
+{
+    begin();
+    lease("w1", 1, 0, 5, 1);
+    check("w1", 1, 2500, true);
+    event("w1", 1, "renewed", 700, 2678);
+    struct analysis *analysis = end_at(9000);
+    ck_assert_uint_eq(found(analysis, 1), 0);
+    analysis_free(analysis);
+}
+END_TEST
+
+START_TEST(a_token_that_was_asked_for_is_missed)
+{
+    begin();
+    put("'type':'invoke','t':%" PRId64 ",'worker':'w1','try':1,'op':'acquire','name':'a',"
+        "'ttl_ms':2000,'wait_ms':0,'fence':true",
+        AT(0));
+    granted_ns("w1", 1, "a", AT(5), AT(1978), 0, "w1-1");
+    lease("w2", 1, 4000, 4005, 0);
+    struct analysis *analysis = end_at(9000);
+    ck_assert_uint_eq(found(analysis, 4), 1);
+    analysis_free(analysis);
+}
+END_TEST
+
 START_TEST(names_do_not_meet)
 {
     begin();
@@ -476,6 +522,9 @@ int main(void)
     tcase_add_test(claims, a_claim_over_before_it_began_is_none);
     tcase_add_test(claims, a_long_claim_is_remembered_behind_short_ones);
     tcase_add_test(claims, names_do_not_meet);
+    tcase_add_test(claims, who_believes_after_its_deadline_is_found);
+    tcase_add_test(claims, who_was_renewed_may_believe_longer);
+    tcase_add_test(claims, a_token_that_was_asked_for_is_missed);
     tcase_add_test(claims, a_call_that_never_returned_claims_nothing);
     tcase_add_test(claims, a_release_that_never_returned_has_ended_the_claim);
     tcase_add_test(claims, lost_told_ends_a_claim);

@@ -129,6 +129,44 @@ START_TEST(a_bare_majority_and_an_empty_restart)
 }
 END_TEST
 
+static void held_by(const char *votes)
+{
+    put("'type':'return','t':%" PRId64 ",'worker':'w1','try':1,'op':'acquire','name':'a','rc':'ok',"
+        "'owner':'w1-1','fence':1,'validity_ms':1970,'deadline_ns':%" PRId64
+        ",'attempts':1,'node':[%s]",
+        AT(5), AT(1978), votes);
+}
+
+START_TEST(a_claim_without_a_quorum_of_grants_is_found)
+{
+    begin();
+    invoke("w1", 1, "acquire", "a", 0);
+    held_by("{'node':1,'vote':'ours'},{'node':2,'vote':'ours'},{'node':3,'vote':'free'}");
+    struct analysis *analysis = end_at(9000);
+    ck_assert_uint_eq(found(analysis, 3), 1);
+    assert_metric(analysis, "c3.negative", 1);
+    analysis_free(analysis);
+}
+END_TEST
+
+/* The word of an earlier try's removal, after the grant: the release found the key all the same. */
+START_TEST(what_its_release_found_was_there)
+{
+    begin();
+    invoke("w1", 1, "acquire", "a", 0);
+    held_by("{'node':1,'vote':'ours'},{'node':2,'vote':'ours'},{'node':3,'vote':'ours'}");
+    keys(0x7, "w1-1", 6, 2001);
+    keysgone(0x1, "del", 8);
+    invoke("w1", 1, "release", "a", 50);
+    put("'type':'return','t':%" PRId64 ",'worker':'w1','try':1,'op':'release','name':'a','rc':'ok',"
+        "'node':[{'node':1,'vote':'ours'},{'node':2,'vote':'ours'},{'node':3,'vote':'ours'}]",
+        AT(51));
+    struct analysis *analysis = end_at(9000);
+    ck_assert_uint_eq(found(analysis, 3), 0);
+    analysis_free(analysis);
+}
+END_TEST
+
 START_TEST(a_bare_majority_and_a_flush)
 {
     begin_held(0x7);
@@ -442,6 +480,8 @@ int main(void)
     tcase_add_test(truth, a_clock_that_stands_never_ends_it);
     tcase_add_test(truth, a_bare_majority_and_an_empty_restart);
     tcase_add_test(truth, a_bare_majority_and_a_flush);
+    tcase_add_test(truth, a_claim_without_a_quorum_of_grants_is_found);
+    tcase_add_test(truth, what_its_release_found_was_there);
     tcase_add_test(truth, with_five_two_may_forget);
     tcase_add_test(truth, with_five_three_may_not);
     tcase_add_test(truth, a_restart_with_data_forgets_nothing);

@@ -366,6 +366,9 @@ static bool have_engine(void)
 {
     struct program program;
 
+    /* Under sanitizers, which have nothing to find in another program's containers. */
+    if (getenv("REDLOCK_TEST_DOCKER") != NULL)
+        return strcmp(getenv("REDLOCK_TEST_DOCKER"), "no") != 0;
     return program_run(&program, 5000, (const char *const[]){"docker", "info", NULL}) == 0;
 }
 

@@ -98,6 +98,7 @@ struct call {
     int64_t invoked_ns, returned_ns; /* NEVER: it did not return */
     int64_t invoked_i, returned_i;
     int64_t ttl_ms, wait_ms; /* -1: not said */
+    bool fenced;             /* a token was asked for */
     /* of the return */
     unsigned code; /* into results */
     bool ok;
@@ -115,7 +116,8 @@ enum notice_kind {
     NOTICE_RENEWED,
     NOTICE_FAILING,
     NOTICE_LOST,
-    NOTICE_NOT_HELD
+    NOTICE_NOT_HELD,
+    NOTICE_HELD /* is_held() said so */
 };
 
 struct notice { /* events, and checks that said no */
@@ -220,6 +222,8 @@ struct holding {
     int64_t ttl_ms;                  /* the longest asked for */
     int64_t release_ns, released_ns; /* invoked, returned; NEVER */
     int64_t told_ns;                 /* that it is lost; NEVER */
+    int64_t believed_ns;             /* the last time is_held() was known to be true; 0: never */
+    uint64_t found;                  /* nodes where its release found its key */
     bool extended;                   /* a deadline was moved */
     uint64_t granted;                /* nodes whose key was ours in the return */
     uint64_t credited;               /* nodes whose removal of its key was seen */

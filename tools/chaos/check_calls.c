@@ -52,12 +52,15 @@ static const char *op_name(enum op op)
 /* When the call returned, or could have at the latest; 0: it can't be judged. */
 static int64_t judged_until(const struct book *book, const struct call *call)
 {
+    int64_t gone_ns;
+
     if (call->returned_ns != NEVER)
         return call->returned_ns;
-    /* A dead worker's calls never return, and those of a broken run don't get the time to. */
-    if (book->people.row[call->worker].gone_ns != NEVER || !book->ended)
+    /* Those of a broken run don't get the time to; those of a dead worker had it until it died. */
+    if (!book->ended)
         return 0;
-    return book->analysis.end_ns;
+    gone_ns = book->people.row[call->worker].gone_ns;
+    return gone_ns < book->analysis.end_ns ? gone_ns : book->analysis.end_ns;
 }
 
 static void judge_deadline(struct book *book, const struct call *call, int64_t *worst_ns)
@@ -139,7 +142,8 @@ void check_liveness(struct book *book)
     first = first_successes(book, phase);
     for (size_t i = 0; i < book->people.count; i++) {
         const struct person *person = &book->people.row[i];
-        if (strcmp(person->role->text, "prober") != 0 || person->gone_ns < phase->begin_ns)
+        if (strcmp(person->role->text, "prober") != 0 ||
+            (person->gone_ns < phase->begin_ns && person->left))
             continue;
         checker->checked++;
         if (first[i] == NEVER)

@@ -90,6 +90,23 @@ static int64_t overlap(struct book *book, size_t first, size_t second)
     return end_ns - b->held_ns;
 }
 
+/* A client may claim longer than it says: when is_held() is true after the deadline. A millisecond
+ * is for the two clocks that the deadline was carried between. */
+static void check_belief(struct book *book, size_t index)
+{
+    const struct holding *holding = &book->holdings.row[index];
+    const struct lease *lease = &holding->lease;
+
+    if (holding->believed_ns > lease->claimed_ns + MS)
+        book_violation(book, 1,
+                       (struct place){.t = holding->believed_ns,
+                                      .records = {lease->record, -1},
+                                      .leases = {(long)index, -1}},
+                       "\"%s\": %s (try %" PRId64 ") believes in it %.3f ms after its deadline",
+                       lease->name, who(book, lease), lease->number,
+                       in_ms(holding->believed_ns - lease->claimed_ns));
+}
+
 void check_claims(struct book *book)
 {
     size_t count, last = 0;
@@ -101,6 +118,7 @@ void check_claims(struct book *book)
     checker->ran = count > 0;
     for (size_t i = 0; i < count; i++) { /* last: the one of this name that claims longest */
         const struct lease *lease = &book->holdings.row[rows[i].index].lease;
+        check_belief(book, rows[i].index);
         if (i > 0 && rows[i].name == rows[last].name) {
             int64_t ns = overlap(book, rows[last].index, rows[i].index);
             longest_ns = ns > longest_ns ? ns : longest_ns;
@@ -169,10 +187,26 @@ static void check_rising(struct book *book)
     free(held);
 }
 
+static void check_given(struct book *book)
+{
+    for (size_t i = 0; i < book->holdings.count; i++) {
+        const struct holding *holding = &book->holdings.row[i];
+        const struct lease *lease = &holding->lease;
+        if (book->calls.row[holding->call].fenced && lease->fence <= 0)
+            book_violation(book, 4,
+                           (struct place){.t = lease->held_ns,
+                                          .records = {lease->record, -1},
+                                          .leases = {(long)i, -1}},
+                           "\"%s\": %s (try %" PRId64 ") asked for a token and got none",
+                           lease->name, who(book, lease), lease->number);
+    }
+}
+
 void check_fences(struct book *book)
 {
     struct checker *checker = &book->analysis.checkers[3];
 
+    check_given(book);
     check_distinct(book);
     check_rising(book);
     checker->ran = checker->checked > 0;

@@ -86,8 +86,10 @@ static int64_t death_of(const struct book *book, const struct holding *holding,
     int64_t death_ns = clock_reaches(book, life->node, life->seen_ns, life->when_ms, until_ns);
     /* The word that the key before it is gone may come late, up to the node's own word that it
      * has granted this one. */
+    bool found = (holding->found >> (life->node - 1) & 1) != 0; /* its own release found it */
     bool earlier_key =
-        life->removed && life->gone_ns <= holding->lease.held_ns && is_granted(holding, life->node);
+        life->removed && ((found && gone_ns <= holding->release_ns) ||
+                          (gone_ns <= holding->lease.held_ns && is_granted(holding, life->node)));
 
     if (life->forgotten)
         gone_ns = life->gone_ns + book->guard_ms * MS;
@@ -204,11 +206,36 @@ static void judge_lease(struct truth *truth, struct holding *holding, bool certa
         (struct excess){excess, book_group(book, lease->held_ns)};
 }
 
+/* False: it claims a lease that fewer than a quorum have granted, by its own account. */
+static bool has_quorum(struct truth *truth, const struct holding *holding)
+{
+    struct book *book = truth->book;
+    const struct lease *lease = &holding->lease;
+
+    if (book->calls.row[holding->call].answer_count == 0 ||
+        bits_of(holding->granted) >= (int)book->quorum)
+        return true;
+    book->analysis.checkers[2].checked++;
+    book_violation(book, 3,
+                   (struct place){.t = lease->held_ns,
+                                  .records = {lease->record, -1},
+                                  .leases = {(long)(holding - book->holdings.row), -1}},
+                   "\"%s\": %s (try %" PRId64 ") claims it with %d of the %u grants it needs",
+                   lease->name, book->people.row[lease->worker].name->text, lease->number,
+                   bits_of(holding->granted), book->quorum);
+    return false;
+}
+
 static void find_truth(struct truth *truth, struct holding *holding, size_t first, size_t end)
 {
     struct census census = take_census(truth, holding, first, end);
     int unseen = bits_of(holding->granted & ~census.seen);
     int64_t end_ns;
+
+    if (!has_quorum(truth, holding)) {
+        truth->unmeasured++;
+        return;
+    }
 
     /* Those not seen can only make the truth earlier than it looks: still a proof if it is too
      * early, but no measurement. */

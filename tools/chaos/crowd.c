@@ -55,8 +55,8 @@ json_t *scene_spec(struct scene *scene, const char *worker, const char *role, co
                      (json_int_t)c->max_ttl_ms, "wait_ms", 1000, "node_timeout_ms",
                      (json_int_t)c->node_timeout_ms, "guard_ms", (json_int_t)(c->no_guard ? 0 : -1),
                      "drift_ppm", c->no_drift ? 0 : 10000, "replicas",
-                     scene->mode == MODE_REPLICA_WAIT ? 1 : 0, "fence", !c->unfenced, "renew",
-                     c->renew, "seed", (json_int_t)(scene->stage->seed >> 1));
+                     scene->mode == MODE_REPLICA_WAIT ? 1 : 0, "fence", scene_fenced(scene),
+                     "renew", c->renew, "seed", (json_int_t)(scene->stage->seed >> 1));
     if (c->control != NULL)
         json_object_set_new(spec, "control", json_string(c->control));
     if (scene->stage->peer != NULL) {

@@ -111,8 +111,8 @@ void grip_release(struct grip *grip, json_t **record)
 bool grip_check(struct grip *grip, bool tell)
 {
     const struct worker_self *self = grip->self;
+    int64_t now_ns = history_now(); /* before: what is true afterwards was true then */
     bool held = self->locker->kind->held(grip->hold);
-    int64_t now_ns = history_now();
 
     tell = tell || held != grip->held || now_ns - grip->asked_ns > STOPPED_MS * (int64_t)NS_PER_MS;
     grip->held = held;

@@ -83,6 +83,7 @@ static void apply_call(const struct book *book, struct holding *holding, struct 
         later(holding->sent_ns, call->returned_ns != NEVER ? call->returned_ns : call->invoked_ns);
     holding->ttl_ms = later(holding->ttl_ms, call->ttl_ms);
     if (call->op == OP_RELEASE) {
+        holding->found |= granted_by(book, call);
         holding->release_ns = earlier(holding->release_ns, call->invoked_ns);
         holding->released_ns = earlier(holding->released_ns, call->returned_ns);
     } else if (call->op == OP_EXTEND && call->returned_ns != NEVER) {
@@ -99,6 +100,8 @@ static void apply_notice(struct holding *holding, struct course *course,
     if (notice->kind == NOTICE_RENEWED) {
         claim(holding, course, notice->t, notice->deadline_ns);
         holding->sent_ns = later(holding->sent_ns, notice->t);
+    } else if (notice->kind == NOTICE_HELD) {
+        holding->believed_ns = later(holding->believed_ns, notice->t);
     } else if (notice->kind == NOTICE_LOST || notice->kind == NOTICE_NOT_HELD) {
         course->over_ns = earlier(course->over_ns, notice->t);
         if (notice->kind == NOTICE_LOST)

@@ -192,6 +192,7 @@ static void take_invoke(struct book *book, struct line *line, struct stamp stamp
 
     call.ttl_ms = field_int_or(line, "ttl_ms", durations, -1);
     call.wait_ms = field_int_or(line, "wait_ms", durations, -1);
+    call.fenced = field_bool_or(line, "fence", false);
     *TABLE_ADD(&book->calls) = call;
 }
 
@@ -249,12 +250,12 @@ static void take_event(struct book *book, struct line *line, struct stamp stamp)
 
 static void take_check(struct book *book, struct line *line, struct stamp stamp)
 {
-    struct notice notice = {.t = stamp.t, .i = stamp.i, .kind = NOTICE_NOT_HELD};
+    struct notice notice = {.t = stamp.t, .i = stamp.i};
 
     notice.worker = worker_in(book, line, stamp);
     notice.number = field_int(line, "try", counts);
-    if (!field_bool(line, "held"))
-        *TABLE_ADD(&book->notices) = notice;
+    notice.kind = field_bool(line, "held") ? NOTICE_HELD : NOTICE_NOT_HELD;
+    *TABLE_ADD(&book->notices) = notice;
 }
 
 static struct step step_in(struct book *book, struct line *line, struct stamp stamp)

@@ -343,8 +343,9 @@ struct scene *scene_new(const struct stage *stage, const char *name, const char 
 static void stop_workers(struct scene *scene)
 {
     for (unsigned i = 0; i < scene->member_count; i++)
-        if (scene->members[i].running)
-            (void)worker_stop(scene->members[i].worker, scene->over ? 0 : 3000);
+        if (scene->members[i].running &&
+            worker_stop(scene->members[i].worker, scene->over ? 0 : 5000) != 0)
+            scene_fail(scene, "worker %s did not end in order", scene->members[i].name);
 }
 
 int scene_free(struct scene *scene)
@@ -441,6 +442,7 @@ void scene_expect_clean(struct scene *scene)
     }
     scene_expect(scene, EFFECT, "c3.leases", "", "ge", 1);
     scene_expect(scene, SAFETY, "c3.min_ms", "", "ge", 0);
+    scene_expect(scene, SAFETY, "c3.negative", "", "eq", 0);
     scene_expect_fenced(scene);
 }
 

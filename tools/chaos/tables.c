@@ -60,6 +60,7 @@ static void complete(struct call *invoke, const struct call *half)
     whole.invoked_i = invoke->invoked_i;
     whole.ttl_ms = invoke->ttl_ms;
     whole.wait_ms = invoke->wait_ms;
+    whole.fenced = invoke->fenced;
     *invoke = whole;
 }
 

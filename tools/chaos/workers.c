@@ -122,6 +122,8 @@ static void bury(struct worker *worker)
     how = how_gone(worker, text, sizeof text);
     history_put(workers->history, json_pack("{s:s, s:s, s:s, s:s}", "type", "gone", "worker",
                                             worker->name, "how", how, "text", text));
+    if (strcmp(how, "failed") == 0)
+        put_error(workers, worker->name, text);
     worker->gone = true;
     pthread_cond_broadcast(&workers->changed);
     pthread_mutex_unlock(&workers->mutex);
