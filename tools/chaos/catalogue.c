@@ -131,6 +131,8 @@ const struct scenario scenarios[] = {
      .play = play_reset_storm},
     {.name = "slice-trickle",
      .title = "answers byte by byte, thin lines, cuts in each place",
+     /* Each byte is a packet of its own for the engine's proxy, too. */
+     .conditions = {.slow_node_timeout_ms = 300},
      .play = play_slices},
     {.name = "server-errors",
      .title = "primaries refuse, for one reason after another",

@@ -161,6 +161,7 @@ void play_slow_majority(struct scene *scene)
     scene_phase(scene, "before");
     a = scene_actor(scene, "a", "P");
     lock = act_acquire(scene, a, "warm", 2000, NULL);
+    scene_wait(scene, 200); /* its keys are seen */
     (void)act_release(scene, a, lock);
     scene_infect(scene, "P", three, &slow);
     scene_phase(scene, "slow");

@@ -52,6 +52,7 @@ static void take_in_turn(struct scene *scene)
     lock = act_acquire(scene, a, "job", 1000, NULL);
     scene_check(scene, EFFECT, "a_has_it", lock >= 0);
     act_write(scene, a, lock, false);
+    scene_wait(scene, 200); /* its keys are seen */
     (void)act_release(scene, a, lock);
     lock = act_poll(scene, b, "job", 20, 4000);
     scene_check(scene, EFFECT, "b_has_it", lock >= 0);
@@ -204,6 +205,7 @@ static void release_unseen(struct scene *scene)
     scene_phase(scene, "unseen");
     a = scene_actor(scene, "a", "P");
     lock = act_acquire(scene, a, "warm", 1000, NULL);
+    scene_wait(scene, 200); /* its keys are seen */
     (void)act_release(scene, a, lock);
     scene_trigger(scene, "P", 4, &drop);
     scene_trigger(scene, "P", 5, &drop);
