@@ -117,9 +117,10 @@ struct pair {
     int64_t a_lock;
 };
 
+static const struct toxic refuse = {.kind = TOXIC_REFUSE};
+
 static struct pair pair_of(struct scene *scene, json_t *b_changes)
 {
-    static const struct toxic refuse = {.kind = TOXIC_REFUSE};
     struct pair pair = {.a_lock = -1};
     json_t *spec;
 
@@ -193,12 +194,14 @@ static void expect_broken(struct scene *scene)
         scene_expect(scene, SAFETY, "c5.accepted_stale", "", "eq", 0);
 }
 
+/* A can't look: where it saw that node 3 has forgotten its lock, it would give it up at once. */
 static void restart_third(struct scene *scene, struct pair *pair, enum revival revival)
 {
     if (revival == REVIVE_OLDER && runtime_remember(scene_runtime(scene), 3) != 0)
         scene_fail(scene, "remember node 3: %s", runtime_text(scene_runtime(scene)));
     a_takes(scene, pair);
     scene_kill(scene, NODE(3));
+    scene_infect(scene, "A", NODE(3), &refuse);
     scene_revive(scene, NODE(3), revival);
     scene_phase(scene, "restarted");
 }
