@@ -38,6 +38,10 @@ struct row {
 extern const struct row rows[];
 extern const size_t row_count;
 
+/* An actor with a lock that is renewed as long as the scene lasts: its client goes on asking all
+ * primaries. -1 in *lock, if lock isn't NULL: it has none, and the run proves nothing. */
+struct worker *keep_watch(struct scene *scene, int64_t *lock);
+
 /* Plays, one each. */
 typedef void play(struct scene *scene);
 play play_calm, play_kill_minority, play_kill_majority, play_empty_guard, play_empty_noguard,
