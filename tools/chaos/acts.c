@@ -1,4 +1,5 @@
 /* Actors: one command, one answer. */
+#include <stdio.h>
 #include <string.h>
 
 #include "scene_state.h"
@@ -10,16 +11,23 @@ enum {
 
 const json_t *scene_do(struct scene *scene, struct worker *actor, json_t *command)
 {
+    const char *error;
+    char verb[16];
+
     json_decref(scene->answer);
     scene->answer = NULL;
     if (!scene__goes_on(scene) || actor == NULL) {
         json_decref(command);
         return NULL;
     }
+    (void)snprintf(verb, sizeof verb, "%s", json_string_value(json_object_get(command, "do")));
     scene->answer = worker_do(actor, command, ANSWER_MS);
     if (scene->answer == NULL && scene__goes_on(scene))
         scene_fail(scene, "actor %s gave no answer", worker_name(actor));
-    return scene->answer;
+    error = json_string_value(json_object_get(scene->answer, "error"));
+    if (error != NULL)
+        scene_fail(scene, "actor %s can't %s: %s", worker_name(actor), verb, error);
+    return error == NULL ? scene->answer : NULL;
 }
 
 static const char *code_of(const json_t *answer)
@@ -50,6 +58,14 @@ int64_t act_acquire(struct scene *scene, struct worker *actor, const char *name,
                             json_pack("{s:s, s:s, s:I}", "do", "acquire", "name", name, "wait_ms",
                                       (json_int_t)wait_ms)),
                    rc);
+}
+
+int64_t act_keep(struct scene *scene, struct worker *actor, const char *name)
+{
+    return lock_of(scene_do(scene, actor,
+                            json_pack("{s:s, s:s, s:i, s:b}", "do", "acquire", "name", name,
+                                      "wait_ms", 2000, "renew", 1)),
+                   NULL);
 }
 
 int64_t act_poll(struct scene *scene, struct worker *actor, const char *name, int64_t every_ms,

@@ -52,12 +52,17 @@ size_t comparison_next_mode(const struct report *report, size_t from)
     return from;
 }
 
+/* What checkers find is of the whole run; of a rate or a time that would be another thing. */
 const double *comparison_value(const struct chapter *chapter,
                                const struct comparison_measure *measure)
 {
     const double *value = analysis_metric(chapter->analysis, measure->metric, "fault");
+    const char *metric = measure->metric;
+    bool checker = metric[0] == 'c' && metric[1] >= '0' && metric[1] <= '9';
 
-    return value != NULL ? value : analysis_metric(chapter->analysis, measure->metric, "");
+    if (value == NULL && (checker || strncmp(metric, "stale.", 6) == 0))
+        value = analysis_metric(chapter->analysis, metric, "");
+    return value;
 }
 
 const struct chapter *comparison_at(const struct report *report, const char *row, const char *mode)

@@ -24,8 +24,8 @@ extern const struct comparison_measure comparison_measures[COMPARISON_MEASURES];
 /* The first chapter from `from` on that begins a new row (mode); report->count: no more. */
 size_t comparison_next_row(const struct report *report, size_t from);
 size_t comparison_next_mode(const struct report *report, size_t from);
-/* The metric as it was in the phase "fault"; of the whole run where phases don't tell it apart.
- * NULL: not known. */
+/* The metric as it was in the phase "fault"; what checkers found, in the whole run. NULL: not
+ * known. */
 const double *comparison_value(const struct chapter *chapter,
                                const struct comparison_measure *measure);
 /* NULL: no such chapter */

@@ -121,10 +121,15 @@ static bool all_are(struct scene *scene, unsigned nodes, enum node_state state)
     return true;
 }
 
-/* The modes with one primary have only node 1, and its replica as node 2. */
-static unsigned there(const struct scene *scene, unsigned nodes)
+/* The modes with one primary have only node 1, and its replica as node 2. A fault of nodes that
+ * aren't there at all would not be one. */
+static unsigned there(struct scene *scene, unsigned nodes)
 {
-    return scene->mode == MODE_REDLOCK ? nodes : nodes & NODE(1);
+    unsigned found = scene->mode == MODE_REDLOCK ? nodes : nodes & NODE(1);
+
+    if (nodes != 0 && found == 0)
+        scene_fail(scene, "this mode has no such node");
+    return found;
 }
 
 /* ---- nodes ---------------------------------------------------------------- */
@@ -287,6 +292,7 @@ void scene_drop(struct scene *scene, unsigned nodes, bool on)
 {
     int64_t requested_ns = history_now();
 
+    nodes = there(scene, nodes);
     for (unsigned node = 1; node <= SCENE_NODES && scene__goes_on(scene); node++) {
         if ((nodes & NODE(node)) && runtime_drop(scene->runtime, node, on) != 0) {
             scene_fail(scene, "drop packets to node %u: %s", node, runtime_text(scene->runtime));
@@ -375,33 +381,36 @@ void scene_failover(struct scene *scene)
 
 /* ---- workers ------------------------------------------------------------------------ */
 
-static void tell_worker(struct scene *scene, const char *action, const char *state,
-                        struct worker *worker, int64_t requested_ns)
+static void tell_worker(struct scene *scene, const struct member *member, const char *action,
+                        const char *state, int64_t requested_ns)
 {
     history_put(scene->history,
-                json_pack("{s:s, s:i, s:s, s:s, s:[], s:[s], s:I, s:b, s:s}", "type", "fault",
-                          "fault", ++scene->fault_number, "action", action, "state", state, "nodes",
-                          "workers", worker_name(worker), "requested_ns", (json_int_t)requested_ns,
-                          "verified", 1, "text", worker_name(worker)));
+                json_pack("{s:s, s:i, s:s, s:s, s:[], s:{s:s}, s:I, s:b, s:s}", "type", "fault",
+                          "fault", member->fault, "action", action, "state", state, "nodes",
+                          "params", "worker", member->name, "requested_ns",
+                          (json_int_t)requested_ns, "verified", 1, "text", member->name));
 }
 
 void scene_freeze_worker(struct scene *scene, struct worker *worker)
 {
     int64_t requested_ns = history_now();
+    struct member *member = scene__member(scene, worker);
 
     if (!scene__goes_on(scene))
         return;
     worker_freeze(worker);
-    tell_worker(scene, "freeze-worker", "start", worker, requested_ns);
+    member->fault = ++scene->fault_number;
+    tell_worker(scene, member, "freeze-worker", "start", requested_ns);
 }
 
 void scene_thaw_worker(struct scene *scene, struct worker *worker)
 {
     int64_t requested_ns = history_now();
+    struct member *member = scene__member(scene, worker);
 
     if (!scene__goes_on(scene))
         return;
-    tell_worker(scene, "thaw-worker", "start", worker, requested_ns);
+    tell_worker(scene, member, "freeze-worker", "stop", requested_ns);
     worker_thaw(worker);
 }
 
@@ -414,7 +423,9 @@ void scene_kill_worker(struct scene *scene, struct worker *worker)
         return;
     worker_kill(worker);
     member->running = false;
-    tell_worker(scene, "kill-worker", "start", worker, requested_ns);
+    member->fault = ++scene->fault_number;
+    tell_worker(scene, member, "kill-worker", "start", requested_ns);
+    tell_worker(scene, member, "kill-worker", "stop", requested_ns);
 }
 
 void scene_stop_worker(struct scene *scene, struct worker *worker)
@@ -568,6 +579,8 @@ void scene_trigger(struct scene *scene, const char *group, unsigned node,
     struct link *link = scene_link(scene, group, node);
     struct active fault = {.number = ++scene->fault_number, .nodes = NODE(node)};
 
+    if (link == NULL)
+        (void)there(scene, NODE(node));
     if (link == NULL || !scene__goes_on(scene))
         return;
     fault.group = scene__group(scene, group);

@@ -15,14 +15,14 @@ enum {
  * given up where it had gone with the first three answers: a try for each client and step. */
 #define MOST 0.95
 
-/* A lock that is renewed as long as the scene lasts: its client samples all clocks. */
-static struct worker *keep_watch(struct scene *scene)
+struct worker *keep_watch(struct scene *scene, int64_t *lock)
 {
     struct worker *watcher = scene_actor(scene, "watcher", "P");
+    int64_t got = act_keep(scene, watcher, "watched");
 
-    (void)scene_do(scene, watcher,
-                   json_pack("{s:s, s:s, s:i, s:b}", "do", "acquire", "name", "watched", "wait_ms",
-                             2000, "renew", 1));
+    scene_check(scene, EFFECT, "watcher_has_its_lock", got >= 0);
+    if (lock != NULL)
+        *lock = got;
     return watcher;
 }
 
@@ -56,7 +56,7 @@ void play_step_one(struct scene *scene)
 
     scene_phase(scene, "before");
     scene_crowd(scene, "P", 8, 4);
-    watcher = keep_watch(scene);
+    watcher = keep_watch(scene, NULL);
     scene_span(scene, 3000, 2000);
     scene_phase(scene, "steps");
     for (unsigned node = 1; node <= last; node++) {
@@ -90,12 +90,16 @@ void play_step_bare(struct scene *scene)
     b = scene_actor(scene, "b", "B");
     a_lock = act_acquire(scene, a, "job", 2000, NULL);
     scene_check(scene, EFFECT, "a_has_it", a_lock >= 0);
+    if (a_lock < 0)
+        return;
     act_enter(scene, a, a_lock);
     scene_clock_step(scene, NODE(3), 10000);
     begin_ns = history_now();
     b_lock = act_poll(scene, b, "job", 1, 500);
     scene_phase(scene, "stepped");
     scene_check(scene, SAFETY, "b_breaks_in", b_lock >= 0);
+    if (b_lock < 0)
+        return;
     act_enter(scene, b, b_lock);
     act_write(scene, b, b_lock, false);
     act_write(scene, a, a_lock, false);
@@ -124,11 +128,15 @@ void play_step_majority(struct scene *scene)
     scene_wait(scene, 500);
     a_lock = act_acquire(scene, a, "job", 2000, NULL);
     scene_check(scene, EFFECT, "a_has_it", a_lock >= 0);
+    if (a_lock < 0)
+        return;
     act_enter(scene, a, a_lock);
     scene_clock_step(scene, NODE(1) | NODE(2) | NODE(3), HOUR_MS);
     b_lock = act_poll(scene, b, "job", 1, 500);
     scene_phase(scene, "stepped");
     scene_check(scene, SAFETY, "b_breaks_in", b_lock >= 0);
+    if (b_lock < 0)
+        return;
     act_enter(scene, b, b_lock);
     act_write(scene, b, b_lock, false);
     act_write(scene, a, a_lock, false);
@@ -172,6 +180,8 @@ void play_clock_back(struct scene *scene)
     scene_span(scene, 2000, 1000);
     lock = act_acquire(scene, a, "crashed", 2000, NULL);
     scene_check(scene, EFFECT, "a_has_it", lock >= 0);
+    if (lock < 0)
+        return;
     scene_kill_worker(scene, a);
     scene_clock_step(scene, NODE(1) | NODE(2) | NODE(3), -HOUR_MS);
     scene_phase(scene, "back");
@@ -211,9 +221,12 @@ static void hold_to_the_end(struct scene *scene, struct worker *a, struct worker
     int64_t b_lock;
 
     scene_check(scene, EFFECT, "a_has_it", a_lock >= 0);
+    if (a_lock < 0)
+        return;
     b_lock = act_poll(scene, b, "job", 2, 2 * scene_ttl(scene));
     scene_check(scene, LIVENESS, "b_gets_it", b_lock >= 0);
-    (void)act_release(scene, b, b_lock);
+    if (b_lock >= 0)
+        (void)act_release(scene, b, b_lock);
     (void)act_release(scene, a, a_lock);
 }
 
@@ -237,7 +250,7 @@ void play_rate_measured(struct scene *scene)
     struct worker *a, *b;
 
     scene_phase(scene, "before");
-    a = keep_watch(scene);
+    a = keep_watch(scene, NULL);
     b = scene_actor(scene, "b", "P");
     scene_clock_rate(scene, ALL_NODES, 50000);
     scene_phase(scene, "measuring");
@@ -270,7 +283,7 @@ static void play_strobe(struct scene *scene, unsigned nodes)
 
     scene_phase(scene, "before");
     scene_crowd(scene, "P", 8, 4);
-    watcher = keep_watch(scene);
+    watcher = keep_watch(scene, NULL);
     scene_span(scene, 2000, 1000);
     scene_phase(scene, "strobe");
     strobe(scene, nodes, scene_stage(scene)->quick ? 2000 : 5000);

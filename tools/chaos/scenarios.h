@@ -18,6 +18,7 @@ struct scenario {
     bool smoke;
     bool apart;       /* not one of "all": it is played for long */
     bool own_network; /* drops packets in the kernel: in a network of its own */
+    bool own;         /* about what only our own client has: renewal, health, fences, its words */
     enum mode mode;
     struct conditions conditions;
     void (*play)(struct scene *scene);
@@ -37,6 +38,10 @@ struct row {
 };
 extern const struct row rows[];
 extern const size_t row_count;
+
+/* An actor with a lock that is renewed as long as the scene lasts: its client goes on asking all
+ * primaries. -1 in *lock, if lock isn't NULL: it has none, and the run proves nothing. */
+struct worker *keep_watch(struct scene *scene, int64_t *lock);
 
 /* Plays, one each. */
 typedef void play(struct scene *scene);

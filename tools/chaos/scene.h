@@ -137,12 +137,14 @@ void scene_liveness(struct scene *scene);
 
 /* ---- actors ------------------------------------------------------------------------ */
 
-/* The answer lives until the scene's next answer; NULL: none came (the scene is over). Takes the
- * command over. */
+/* The answer lives until the scene's next answer; NULL: none came, or that it can't be done (the
+ * scene is over). Takes the command over. */
 const json_t *scene_do(struct scene *scene, struct worker *actor, json_t *command);
 /* These give the try's number, or -1 and *rc, if rc isn't NULL. */
 int64_t act_acquire(struct scene *scene, struct worker *actor, const char *name, int64_t wait_ms,
                     const char **rc);
+/* Waits for it as long as it takes a moment, and has its client renew it. */
+int64_t act_keep(struct scene *scene, struct worker *actor, const char *name);
 /* Tries every every_ms, until it has it or limit_ms are over. */
 int64_t act_poll(struct scene *scene, struct worker *actor, const char *name, int64_t every_ms,
                  int64_t limit_ms);

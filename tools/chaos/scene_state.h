@@ -25,6 +25,7 @@ struct member { /* a worker, and what was heard of it */
     bool running;
     uint64_t acquired, tried;
     int64_t acquired_ns; /* last */
+    int fault;           /* the number of its freeze */
 };
 
 struct active { /* a fault that lasts */

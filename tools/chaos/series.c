@@ -334,6 +334,8 @@ static int finish(struct series *series, int status, bool comparison, int argc, 
             written = print_json(&report);
         if (status < 0)
             status = written < 0 ? report_status(&report) : written;
+        else if (status < EXIT_SIGNAL && report_status(&report) == VERDICT_UNSAFE)
+            status = VERDICT_UNSAFE; /* what was found stays found */
     } else if (series->out_made) {
         (void)rmdir(series->out);
     }
@@ -416,9 +418,10 @@ static int play_scenario(struct series *series, const struct scenario *scenario)
                       scenario->name);
         return -1;
     }
-    if (scenario->conditions.control != NULL && series->args->peer != NULL) {
-        (void)fprintf(stderr, "%-22s skipped: it is about a weakened client of our own\n",
-                      scenario->name);
+    if ((scenario->own || scenario->conditions.control != NULL) && series->args->peer != NULL) {
+        (void)fprintf(stderr, "%-22s skipped: it is about %s\n", scenario->name,
+                      scenario->own ? "what only our own client has or says"
+                                    : "a weakened client of our own");
         return -1;
     }
     return play_part(series, &part);
