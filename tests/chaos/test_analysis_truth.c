@@ -149,6 +149,19 @@ START_TEST(a_claim_without_a_quorum_of_grants_is_found)
 }
 END_TEST
 
+START_TEST(a_lease_that_is_renewed_may_be_asking_again)
+{
+    begin();
+    put("'type':'invoke','t':%" PRId64 ",'worker':'w1','try':1,'op':'acquire','name':'a',"
+        "'renew':true",
+        AT(0));
+    held_by("{'node':1,'vote':'no vote'},{'node':2,'vote':'no vote'},{'node':3,'vote':'no vote'}");
+    struct analysis *analysis = end_at(9000);
+    ck_assert_uint_eq(found(analysis, 3), 0);
+    analysis_free(analysis);
+}
+END_TEST
+
 /* The word of an earlier try's removal, after the grant: the release found the key all the same. */
 START_TEST(what_its_release_found_was_there)
 {
@@ -481,6 +494,7 @@ int main(void)
     tcase_add_test(truth, a_bare_majority_and_an_empty_restart);
     tcase_add_test(truth, a_bare_majority_and_a_flush);
     tcase_add_test(truth, a_claim_without_a_quorum_of_grants_is_found);
+    tcase_add_test(truth, a_lease_that_is_renewed_may_be_asking_again);
     tcase_add_test(truth, what_its_release_found_was_there);
     tcase_add_test(truth, with_five_two_may_forget);
     tcase_add_test(truth, with_five_three_may_not);

@@ -99,6 +99,7 @@ struct call {
     int64_t invoked_i, returned_i;
     int64_t ttl_ms, wait_ms; /* -1: not said */
     bool fenced;             /* a token was asked for */
+    bool renewed;            /* it is to be */
     /* of the return */
     unsigned code; /* into results */
     bool ok;

@@ -206,14 +206,16 @@ static void judge_lease(struct truth *truth, struct holding *holding, bool certa
         (struct excess){excess, book_group(book, lease->held_ns)};
 }
 
-/* False: it claims a lease that fewer than a quorum have granted, by its own account. */
+/* False: it claims a lease that fewer than a quorum have granted, by its own account. One that is
+ * renewed may already be asking again when its caller is told; the account is of the newest round.
+ */
 static bool has_quorum(struct truth *truth, const struct holding *holding)
 {
     struct book *book = truth->book;
     const struct lease *lease = &holding->lease;
+    const struct call *call = &book->calls.row[holding->call];
 
-    if (book->calls.row[holding->call].answer_count == 0 ||
-        bits_of(holding->granted) >= (int)book->quorum)
+    if (call->answer_count == 0 || call->renewed || bits_of(holding->granted) >= (int)book->quorum)
         return true;
     book->analysis.checkers[2].checked++;
     book_violation(book, 3,

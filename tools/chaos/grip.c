@@ -25,8 +25,8 @@ static void tell_invoke(const struct worker_self *self, const char *op, const st
     json_t *record = call_record("invoke", history_now(), op, wish->number, wish->name);
 
     (void)json_object_update_new(
-        record, json_pack("{s:I, s:I, s:b}", "ttl_ms", (json_int_t)wish->ttl_ms, "wait_ms",
-                          (json_int_t)wish->wait_ms, "fence", wish->fence));
+        record, json_pack("{s:I, s:I, s:b, s:b}", "ttl_ms", (json_int_t)wish->ttl_ms, "wait_ms",
+                          (json_int_t)wish->wait_ms, "fence", wish->fence, "renew", wish->renew));
     worker_tell(self, record);
 }
 

@@ -13,7 +13,7 @@
  * worker    worker number role(contender|prober|actor) group pid names[]
  *           number: what the witness knows it by; without it, its place among these records
  * gone      worker how(left|killed|failed) text
- * invoke    worker op(acquire|extend|release) try name ttl_ms wait_ms fence
+ * invoke    worker op(acquire|extend|release) try name ttl_ms wait_ms fence renew
  *           try: the attempt's number within the worker; extend and release name the acquire's
  * return    worker op try name rc owner fence validity_ms deadline_ns attempts node[]
  *           rc: ok busy no_quorum wait_deadline expired lost cancelled misconfigured error

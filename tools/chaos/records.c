@@ -193,6 +193,7 @@ static void take_invoke(struct book *book, struct line *line, struct stamp stamp
     call.ttl_ms = field_int_or(line, "ttl_ms", durations, -1);
     call.wait_ms = field_int_or(line, "wait_ms", durations, -1);
     call.fenced = field_bool_or(line, "fence", false);
+    call.renewed = field_bool_or(line, "renew", false);
     *TABLE_ADD(&book->calls) = call;
 }
 

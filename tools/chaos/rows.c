@@ -21,7 +21,7 @@ struct holder {
 
 static struct holder begin(struct scene *scene)
 {
-    struct holder holder;
+    struct holder holder = {.lock = -1};
 
     scene_phase(scene, "before");
     scene_crowd(scene, "P", 6, 4);

@@ -61,6 +61,7 @@ static void complete(struct call *invoke, const struct call *half)
     whole.ttl_ms = invoke->ttl_ms;
     whole.wait_ms = invoke->wait_ms;
     whole.fenced = invoke->fenced;
+    whole.renewed = invoke->renewed;
     *invoke = whole;
 }
 
