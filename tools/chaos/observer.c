@@ -106,30 +106,24 @@ static void record_there(struct watcher *watcher, const redisReply *key, const r
 }
 
 /* Who owns the key now, after something happened to it; `removed`: it was removed. False: the
- * connection is gone. */
+ * connection is gone. A script, as a server that is out of memory queues nothing for MULTI, but
+ * extends leases all the same. */
 static bool record_key(struct watcher *watcher, const redisReply *key, bool removed)
 {
-    redisContext *context = watcher->questions;
-    redisReply *replies[4] = {NULL};
-    const redisReply *found;
-    bool connected = true, there;
+    static const char script[] =
+        "return {redis.call('GET', KEYS[1]), redis.call('PEXPIRETIME', KEYS[1])}";
+    redisReply *found =
+        redisCommand(watcher->questions, "EVAL_RO %s 1 %b", script, key->str, key->len);
+    bool connected = found != NULL;
+    bool there = connected && found->type == REDIS_REPLY_ARRAY && found->elements == 2 &&
+                 found->element[0]->type == REDIS_REPLY_STRING &&
+                 found->element[1]->type == REDIS_REPLY_INTEGER && found->element[1]->integer > 0;
 
-    redisAppendCommand(context, "MULTI");
-    redisAppendCommand(context, "GET %b", key->str, key->len);
-    redisAppendCommand(context, "PEXPIRETIME %b", key->str, key->len);
-    redisAppendCommand(context, "EXEC");
-    for (int i = 0; i < 4 && connected; i++)
-        connected = redisGetReply(context, (void **)&replies[i]) == REDIS_OK;
-    found = replies[3];
-    there = found != NULL && found->type == REDIS_REPLY_ARRAY && found->elements == 2 &&
-            found->element[0]->type == REDIS_REPLY_STRING &&
-            found->element[1]->type == REDIS_REPLY_INTEGER && found->element[1]->integer > 0;
     if (removed)
         record_gone(watcher, key, "del", there ? found->element[0] : NULL);
     if (there)
         record_there(watcher, key, found->element[0], found->element[1]);
-    for (int i = 0; i < 4; i++)
-        freeReplyObject(replies[i]);
+    freeReplyObject(found);
     return connected;
 }
 
