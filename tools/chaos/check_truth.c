@@ -17,7 +17,8 @@
 #include "numbers.h"
 
 enum {
-    JOIN_MS = 100 /* a key seen so shortly after the grant was there at the grant */
+    TOLD_MS = 100, /* between what a client does and what its callback says */
+    JOIN_MS = 100  /* a key seen so shortly after the grant was there at the grant */
 };
 
 struct turn { /* a node begins or ceases to hold */
@@ -90,10 +91,13 @@ static int64_t death_of(const struct book *book, const struct holding *holding,
     bool earlier_key =
         life->removed && ((found && gone_ns <= holding->release_ns) ||
                           (gone_ns <= holding->lease.held_ns && is_granted(holding, life->node)));
+    /* It is let go the moment it is found to be lost, and told a little later. */
+    bool own_removal =
+        life->removed && holding->told_ns != NEVER && gone_ns + TOLD_MS * MS > holding->told_ns;
 
     if (life->forgotten)
         gone_ns = life->gone_ns + book->guard_ms * MS;
-    if (gone_ns < until_ns && gone_ns < death_ns && !earlier_key)
+    if (gone_ns < until_ns && gone_ns < death_ns && !earlier_key && !own_removal)
         death_ns = gone_ns;
     return death_ns;
 }

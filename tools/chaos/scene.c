@@ -449,7 +449,8 @@ void scene_expect_clean(struct scene *scene)
 void scene_expect_available(struct scene *scene, const char *phase, double least)
 {
     scene_expect(scene, EFFECT, "probe.count", phase, "ge", 4);
-    scene_expect(scene, LIVENESS, "probe.availability", phase, "ge", least);
+    /* Not met only where the probes contradict it: a stall of a busy machine hits all at once. */
+    scene_expect(scene, LIVENESS, "probe.high", phase, "ge", least);
 }
 
 void scene_expect_reason(struct scene *scene, unsigned nodes, const char *phase, const char *word)

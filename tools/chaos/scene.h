@@ -107,7 +107,8 @@ void scene_expect(struct scene *scene, enum kind kind, const char *metric, const
 void scene_expect_clean(struct scene *scene);
 /* The same without what clocks decide: fences only. */
 void scene_expect_fenced(struct scene *scene);
-/* At least this part of the probes that began in the phase got their lock. */
+/* At least this part of the probes of the phase got their lock, by the upper end of the interval in
+ * which their share lies with 95 %. */
 void scene_expect_available(struct scene *scene, const char *phase, double least);
 void scene_expect_reason(struct scene *scene, unsigned nodes, const char *phase, const char *word);
 void scene_measure(struct scene *scene, const char *name, double value);
