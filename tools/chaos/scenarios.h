@@ -18,7 +18,7 @@ struct scenario {
     bool smoke;
     bool apart;       /* not one of "all": it is played for long */
     bool own_network; /* drops packets in the kernel: in a network of its own */
-    bool own;         /* about what only our own client has: renewal, health, fences, its words */
+    bool own; /* about what only our own client has: renewal, health, fences, its words, options */
     enum mode mode;
     struct conditions conditions;
     void (*play)(struct scene *scene);
