@@ -5,6 +5,8 @@
  *
  * The word that a key was removed doesn't say whose it was: a try that failed may have set and
  * removed one before the first question about it was asked. So it is asked who owns the key now.
+ * What has come together is answered by one question a key: a node with much to tell on a busy
+ * machine is not to be seconds ahead of the records about it.
  */
 #include "observer.h"
 
@@ -25,7 +27,13 @@ enum {
     LOOK_MS = 100,    /* how often a silent watcher looks whether it is over */
     AGAIN_MS = 20,    /* between attempts to connect */
     ANSWER_MS = 1000, /* of a node that isn't frozen */
-    OWNER_LEN = 16
+    OWNER_LEN = 16,
+    PENDING_MAX = 16 /* keys asked about at a time, once each, however much happened to them */
+};
+
+struct pending {
+    redisReply *key;
+    bool removed;
 };
 
 struct watcher {
@@ -33,6 +41,8 @@ struct watcher {
     unsigned node;
     pthread_t thread;
     redisContext *events, *questions;
+    struct pending pending[PENDING_MAX];
+    unsigned pending_count;
     bool told; /* that it watches */
 };
 
@@ -47,6 +57,8 @@ struct observer {
 
 static void disconnect(struct watcher *watcher)
 {
+    while (watcher->pending_count > 0)
+        freeReplyObject(watcher->pending[--watcher->pending_count].key);
     if (watcher->events != NULL)
         redisFree(watcher->events);
     if (watcher->questions != NULL)
@@ -127,11 +139,47 @@ static bool record_key(struct watcher *watcher, const redisReply *key, bool remo
     return connected;
 }
 
+/* False: the connection is gone. */
+static bool ask_all(struct watcher *watcher)
+{
+    bool connected = true;
+
+    for (unsigned i = 0; i < watcher->pending_count; i++) {
+        struct pending *pending = &watcher->pending[i];
+
+        connected = connected && record_key(watcher, pending->key, pending->removed);
+        freeReplyObject(pending->key);
+    }
+    watcher->pending_count = 0;
+    return connected;
+}
+
+static bool is_same(const redisReply *a, const redisReply *b)
+{
+    return a->len == b->len && memcmp(a->str, b->str, a->len) == 0;
+}
+
+/* Takes the key over. False: the connection is gone. */
+static bool add_pending(struct watcher *watcher, redisReply *key, bool removed)
+{
+    for (unsigned i = 0; i < watcher->pending_count; i++) {
+        struct pending *pending = &watcher->pending[i];
+
+        if (is_same(pending->key, key)) {
+            pending->removed = pending->removed || removed;
+            freeReplyObject(key);
+            return true;
+        }
+    }
+    watcher->pending[watcher->pending_count++] = (struct pending){key, removed};
+    return watcher->pending_count < PENDING_MAX || ask_all(watcher);
+}
+
 /* SET with a time and PEXPIRE both tell "expire". */
-static bool heard(struct watcher *watcher, const redisReply *reply)
+static bool heard(struct watcher *watcher, redisReply *reply)
 {
     const char *event;
-    const redisReply *key;
+    redisReply *key;
 
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 4 ||
         reply->element[2]->type != REDIS_REPLY_STRING ||
@@ -142,10 +190,10 @@ static bool heard(struct watcher *watcher, const redisReply *reply)
     if (event == NULL || strncmp(key->str, "redlock:", 8) == 0)
         return true;
     event++;
-    if (strcmp(event, "expire") == 0)
-        return record_key(watcher, key, false);
-    if (strcmp(event, "del") == 0)
-        return record_key(watcher, key, true);
+    if (strcmp(event, "expire") == 0 || strcmp(event, "del") == 0) {
+        reply->element[3] = NULL; /* it is kept */
+        return add_pending(watcher, key, strcmp(event, "del") == 0);
+    }
     if (strcmp(event, "expired") == 0 || strcmp(event, "evicted") == 0)
         record_gone(watcher, key, event, NULL);
     return true;
@@ -168,7 +216,7 @@ static bool hear_some(struct watcher *watcher)
         connected = heard(watcher, reply);
         freeReplyObject(reply);
     }
-    return connected;
+    return ask_all(watcher) && connected;
 }
 
 static void *watch(void *context)

@@ -343,7 +343,7 @@ void play_swizzle(struct scene *scene)
         unsigned clogged = 0, open = (unsigned)stream_below(scene_stream(scene), 31) + 1;
 
         while ((clogged | open) != clogged) {
-            unsigned node = NODE(1 + stream_below(scene_stream(scene), SCENE_NODES));
+            unsigned node = NODE(1 + stream_below(scene_stream(scene), scene_nodes(scene)));
 
             if (!(open & node) || (clogged & node))
                 continue;
@@ -352,7 +352,7 @@ void play_swizzle(struct scene *scene)
             scene_wait(scene, stream_between(scene_stream(scene), 200, 800));
         }
         while (clogged != 0) {
-            unsigned node = NODE(1 + stream_below(scene_stream(scene), SCENE_NODES));
+            unsigned node = NODE(1 + stream_below(scene_stream(scene), scene_nodes(scene)));
 
             if (!(clogged & node))
                 continue;

@@ -32,7 +32,7 @@ static void let_back(struct out *out)
 /* A node that may go out now, or 0. */
 static unsigned draw(struct scene *scene, struct out *out, int64_t out_ms)
 {
-    unsigned node = 1 + (unsigned)stream_below(scene_stream(scene), SCENE_NODES);
+    unsigned node = 1 + (unsigned)stream_below(scene_stream(scene), scene_nodes(scene));
 
     let_back(out);
     if ((out->nodes & NODE(node)) || __builtin_popcount(out->nodes) >= 2)
