@@ -23,12 +23,8 @@ const struct scenario scenarios[] = {
      .title = "the same without the restart guard: two holders",
      .control = true,
      .smoke = true,
-<<<<<<< HEAD
-     .conditions = {.ttl_ms = 4000, .slow_ttl_ms = 8000, .no_guard = true},
-     .own = true,
-=======
      .conditions = {.ttl_ms = 4000, .slow_ttl_ms = 15000, .no_guard = true},
->>>>>>> chaos-docker
+     .own = true,
      .play = play_empty_noguard},
     {.name = "mixed-ttl-restart",
      .title = "the same, and the second client's locks are shorter",
@@ -37,12 +33,8 @@ const struct scenario scenarios[] = {
     {.name = "mixed-ttl-noguard",
      .title = "a guard by one's own ttl instead of the longest: two holders",
      .control = true,
-<<<<<<< HEAD
-     .conditions = {.ttl_ms = 5000, .slow_ttl_ms = 9000, .unfenced = true},
-     .own = true,
-=======
      .conditions = {.ttl_ms = 5000, .slow_ttl_ms = 15000, .unfenced = true},
->>>>>>> chaos-docker
+     .own = true,
      .play = play_mixed_noguard},
     {.name = "durable-restart",
      .title = "durable primaries restart one after another",
@@ -58,12 +50,8 @@ const struct scenario scenarios[] = {
      .title = "the same without the restart guard: two holders",
      .control = true,
      .conditions =
-<<<<<<< HEAD
-         {.persistence = PERSIST_EVERYSEC, .ttl_ms = 4000, .slow_ttl_ms = 8000, .no_guard = true},
-     .own = true,
-=======
          {.persistence = PERSIST_EVERYSEC, .ttl_ms = 4000, .slow_ttl_ms = 15000, .no_guard = true},
->>>>>>> chaos-docker
+     .own = true,
      .play = play_older_noguard},
     {.name = "freeze-holder",
      .title = "a holder stops for three ttls, and asks before it writes",
