@@ -196,7 +196,7 @@ static void print_row(const struct terminal *terminal, const struct chapter *cha
     put_right(terminal->stream, plain_ms(value[3]).text, 8);
     put_right(terminal->stream, words_number(value[4]).text, 6);
     put_right(terminal->stream, stale_words(analysis).text, 7);
-    put_right(terminal->stream, plain_ms(value[5]).text, 8);
+    put_right(terminal->stream, plain_ms(value[5]).text, 9);
     (void)putc('\n', terminal->stream);
 }
 
@@ -209,7 +209,7 @@ static void print_table(const struct terminal *terminal, const struct report *re
     (void)put_left(terminal->stream, "scenario", scenario);
     (void)putc(' ', terminal->stream);
     (void)put_left(terminal->stream, "mode", mode);
-    (void)fprintf(terminal->stream, " %-12s%8s%8s%8s%8s%6s%7s%8s\n", "verdict", "acquired",
+    (void)fprintf(terminal->stream, " %-12s%8s%8s%8s%8s%6s%7s%9s\n", "verdict", "acquired",
                   "avail.", "p50 ms", "p99 ms", "over.", "stale", "C3 min");
     put_colour(terminal, "0");
     for (size_t i = 0; i < report->count; i++)
