@@ -545,6 +545,11 @@ void scene_infect(struct scene *scene, const char *group, unsigned nodes, const 
     tell(scene, fault, "start", requested_ns, true, text);
 }
 
+void scene_many_faults(struct scene *scene)
+{
+    scene->many_faults = true;
+}
+
 void scene_heal(struct scene *scene, const char *group, unsigned nodes)
 {
     int64_t requested_ns = history_now();
@@ -563,7 +568,8 @@ void scene_heal(struct scene *scene, const char *group, unsigned nodes)
             if (fault->kind != TOXIC_REFUSE && (fault->nodes & NODE(node + 1)))
                 took =
                     took && evidence(scene->groups[g].links[node], fault->kind) > fault->seen[node];
-        tell(scene, fault, "stop", requested_ns, took, "");
+        tell(scene, fault, "stop", requested_ns, took || scene->many_faults,
+             took ? "" : "nothing came by");
         drop(scene, fault);
     }
     for (unsigned node = 0; node < scene_nodes(scene); node++)

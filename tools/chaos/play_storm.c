@@ -139,6 +139,7 @@ void play_storm(struct scene *scene)
     struct out out = {0};
     struct worker *victims[VICTIMS];
 
+    scene_many_faults(scene);
     scene_phase(scene, "before");
     scene_crowd(scene, "P", 16 - VICTIMS, 8);
     for (int i = 0; i < VICTIMS; i++) {

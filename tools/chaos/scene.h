@@ -214,6 +214,8 @@ struct toxic {
 };
 void scene_infect(struct scene *scene, const char *group, unsigned nodes,
                   const struct toxic *toxic);
+/* From now on a fault of links that nothing came by is none that did not take. */
+void scene_many_faults(struct scene *scene);
 /* All of those links whole again. */
 void scene_heal(struct scene *scene, const char *group, unsigned nodes);
 /* A trigger, told of in the history once it is pulled. */

@@ -49,6 +49,7 @@ struct scene {
     struct observer *observer;
     struct stream schedule;
     bool over;
+    bool many_faults;    /* so many that some meet no traffic */
     bool reasons;        /* some are expected */
     bool entered, wrote; /* somebody was told to use the witness, the guarded resource */
     int64_t begin_ns;
