@@ -9,7 +9,6 @@
 
 #include "clock_plan.h"
 #include "scene_state.h"
-#include "worker.h"
 
 #define NS_PER_MS INT64_C(1000000)
 
