@@ -117,6 +117,7 @@ void act_leave(struct scene *scene, struct worker *actor, int64_t lock)
 
 void act_write(struct scene *scene, struct worker *actor, int64_t lock, bool blind)
 {
+    scene->wrote = true;
     (void)scene_do(
         scene, actor,
         json_pack("{s:s, s:I, s:b}", "do", "write", "lock", (json_int_t)lock, "blind", blind));
