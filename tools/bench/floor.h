@@ -14,7 +14,8 @@
 
 struct floor;
 
-/* Connections of its own to the first n primaries. NULL: said by bench_fail(). */
+/* Connections of its own to the first n primaries; to those that refuse it, none, as long as a quorum
+ * is left. NULL: said by bench_fail(). */
 struct floor *floor_open(struct bench *bench, unsigned n);
 void floor_close(struct floor *floor);
 
@@ -23,6 +24,8 @@ void floor_close(struct floor *floor);
 bool floor_acquire(struct floor *floor, const char *key, int64_t ttl_ms);
 /* Compare and delete, by script, everywhere; back at the quorum-th answer. */
 bool floor_release(struct floor *floor);
+/* Compare and set the time again, by script; back at the quorum-th that is ours. */
+bool floor_extend(struct floor *floor);
 
 /* The same with a fencing number: one script that sets the key and counts. */
 bool floor_acquire_fenced(struct floor *floor, const char *key, int64_t ttl_ms);

@@ -20,8 +20,9 @@
 #include "redlock.h"
 #include "status.h"
 
-#define WORDS_MAX 2                            /* KEY TOKEN */
-#define NOT_INIT (COMMAND_ALL & ~COMMAND_INIT) /* it would vouch for others by its own guard */
+#define WORDS_MAX BENCH_WORKS_MAX
+#define LOCKING (COMMAND_ALL & ~COMMAND_BENCH) /* what is measured is the library as it comes */
+#define NOT_INIT (LOCKING & ~COMMAND_INIT)     /* it would vouch for others by its own guard */
 #define UNSET (-2)
 #define SHOWN_LEN 24
 #define RESERVED "redlock:" /* what such keys begin with */
@@ -53,13 +54,13 @@ static const struct option options[] = {
     {"node", 0, VALUE_NODE, COMMAND_ALL, 0, 0, 0},
     {"nodes-file", 0, VALUE_TEXT, COMMAND_ALL, AT(nodes_file), 0, 0},
     {"password-file", 0, VALUE_TEXT, COMMAND_ALL, AT(password_file), 0, 0},
-    {"prefix", 0, VALUE_TEXT, COMMAND_ALL, AT(prefix), 0, 0},
-    {"quorum", 0, VALUE_NUMBER, COMMAND_ALL, AT(quorum), 1, REDLOCK_MAX_NODES},
-    {"node-timeout", 0, VALUE_DURATION, COMMAND_ALL, AT(node_timeout_ms), 1, REDLOCK_MAX_WAIT_MS},
-    {"connect-timeout", 0, VALUE_DURATION, COMMAND_ALL, AT(connect_timeout_ms), 1,
+    {"prefix", 0, VALUE_TEXT, LOCKING, AT(prefix), 0, 0},
+    {"quorum", 0, VALUE_NUMBER, LOCKING, AT(quorum), 1, REDLOCK_MAX_NODES},
+    {"node-timeout", 0, VALUE_DURATION, LOCKING, AT(node_timeout_ms), 1, REDLOCK_MAX_WAIT_MS},
+    {"connect-timeout", 0, VALUE_DURATION, LOCKING, AT(connect_timeout_ms), 1,
      REDLOCK_MAX_WAIT_MS},
-    {"drift-ppm", 0, VALUE_NUMBER, COMMAND_ALL, AT(drift_ppm), 0, REDLOCK_MAX_DRIFT_PPM},
-    {"max-ttl", 0, VALUE_DURATION, COMMAND_ALL, AT(max_ttl_ms), 1, REDLOCK_MAX_TTL_MS},
+    {"drift-ppm", 0, VALUE_NUMBER, LOCKING, AT(drift_ppm), 0, REDLOCK_MAX_DRIFT_PPM},
+    {"max-ttl", 0, VALUE_DURATION, LOCKING, AT(max_ttl_ms), 1, REDLOCK_MAX_TTL_MS},
     {"restart-guard", 0, VALUE_DURATION, NOT_INIT, AT(restart_guard_ms), 0, REDLOCK_MAX_WAIT_MS},
     {"sample", 0, VALUE_DURATION, COMMAND_SHOW, AT(sample_ms), 1, REDLOCK_MAX_WAIT_MS},
     {"no-leases-out", 0, VALUE_NONE, COMMAND_INIT, AT(no_leases_out), 0, 0},
@@ -79,10 +80,16 @@ static const struct option options[] = {
     {"fence-base", 0, VALUE_NONE, COMMAND_INIT, AT(fence_base), 0, 0},
     {"replicas", 0, VALUE_NUMBER, NOT_INIT, AT(replicas), 0, 64},
     {"replica-timeout", 0, VALUE_DURATION, NOT_INIT, AT(replica_timeout_ms), 1, 600000},
-    {"cacert", 0, VALUE_TEXT, COMMAND_ALL, AT(ca_file), 0, 0},
-    {"cert", 0, VALUE_TEXT, COMMAND_ALL, AT(cert_file), 0, 0},
-    {"key-file", 0, VALUE_TEXT, COMMAND_ALL, AT(key_file), 0, 0},
-    {"sni", 0, VALUE_TEXT, COMMAND_ALL, AT(server_name), 0, 0},
+    {"cacert", 0, VALUE_TEXT, LOCKING, AT(ca_file), 0, 0},
+    {"cert", 0, VALUE_TEXT, LOCKING, AT(cert_file), 0, 0},
+    {"key-file", 0, VALUE_TEXT, LOCKING, AT(key_file), 0, 0},
+    {"sni", 0, VALUE_TEXT, LOCKING, AT(server_name), 0, 0},
+    {"rounds", 0, VALUE_NUMBER, COMMAND_BENCH, AT(rounds), 1, 1000},
+    {"seconds", 0, VALUE_DURATION, COMMAND_BENCH, AT(seconds_ms), 1, 3600000},
+    {"leases", 0, VALUE_NUMBER, COMMAND_BENCH, AT(leases), 1, 1000000},
+    {"list", 0, VALUE_NONE, COMMAND_BENCH, AT(list), 0, 0},
+    {"compare", 0, VALUE_NONE, COMMAND_BENCH, AT(compare), 0, 0},
+    {"check", 0, VALUE_NONE, COMMAND_BENCH, AT(check), 0, 0},
 };
 #define OPTION_COUNT (sizeof options / sizeof options[0])
 
@@ -100,9 +107,10 @@ static const struct command_word commands[] = {
     {"release", COMMAND_RELEASE, 2, 2, "a KEY and a TOKEN"},
     {"show", COMMAND_SHOW, 0, 1, "a KEY, or nothing"},
     {"init", COMMAND_INIT, 0, 1, "nothing, or --replace N and a URI"},
+    {"bench", COMMAND_BENCH, 0, BENCH_WORKS_MAX, "names of works"},
 };
 
-static const char *const later_commands[] = {"doctor", "bench"};
+static const char *const later_commands[] = {"doctor"};
 
 struct parser {
     struct cli_args *args;
@@ -286,7 +294,8 @@ static int take_command(struct parser *parser, const char *word)
             return CLI_USAGE;
         }
     }
-    return usage(parser, "unknown command; known are run, acquire, extend, release, show, init");
+    return usage(parser, "unknown command; known are run, acquire, extend, release, show, init, "
+                         "bench");
 }
 
 static int take_word(struct parser *parser, char *word)
@@ -445,12 +454,20 @@ static int check_init(const struct parser *parser)
     return CLI_CONTINUE;
 }
 
+static int check_bench(const struct parser *parser)
+{
+    if (parser->args->compare && parser->word_count > 0)
+        return usage(parser, "--compare is a work of its own: leave the others out");
+    return CLI_CONTINUE;
+}
+
 static int check(const struct parser *parser)
 {
     const struct cli_args *args = parser->args;
 
     if (!parser->command)
-        return usage(parser, "the command is missing: run, acquire, extend, release, show or init");
+        return usage(parser, "the command is missing: run, acquire, extend, release, show, init or "
+                             "bench");
     for (size_t i = 0; i < OPTION_COUNT; i++)
         if ((parser->used & UINT64_C(1) << i) && !(options[i].commands & args->command))
             return usage(parser, "%s has no option --%s", args->name, options[i].name);
@@ -460,6 +477,8 @@ static int check(const struct parser *parser)
                                  : "the TOKEN is missing: it is what acquire printed");
     if (args->command == COMMAND_INIT)
         return check_init(parser);
+    if (args->command == COMMAND_BENCH)
+        return check_bench(parser);
     if (args->command == COMMAND_RUN && (!args->argv || !args->argv[0]))
         return usage(parser, "the command to run is missing: redlock run KEY -- CMD");
     if (parser->word_count > 0 && check_key(parser, parser->words[0]) != CLI_CONTINUE)
@@ -497,7 +516,7 @@ static int collect_nodes(const struct parser *parser)
     } else if (args->nodes.count == 0 && list && nodes_add_list(&args->nodes, list, problem) != 0) {
         return usage(parser, "REDLOCK_NODES: %s", problem);
     }
-    return args->nodes.count == 0 ? no_nodes(args) : CLI_CONTINUE;
+    return args->nodes.count == 0 && args->command != COMMAND_BENCH ? no_nodes(args) : CLI_CONTINUE;
 }
 
 static int collect_replacement(const struct parser *parser)
@@ -542,7 +561,10 @@ int args_parse(int argc, char **argv, struct cli_args *args)
                               .wait_ms = UNSET,
                               .grace_ms = UNSET,
                               .drift_ppm = 10000,
-                              .busy_status = CLI_BUSY};
+                              .busy_status = CLI_BUSY,
+                              .rounds = 5,
+                              .seconds_ms = 1000,
+                              .leases = 10000};
     nodes_init(&args->nodes);
     nodes_init(&args->replacement);
     rc = take_all(&parser);
@@ -564,6 +586,11 @@ int args_parse(int argc, char **argv, struct cli_args *args)
         rc = collect_password(&parser);
     if (args->command == COMMAND_INIT)
         return rc == CLI_CONTINUE ? collect_replacement(&parser) : rc;
+    if (args->command == COMMAND_BENCH) {
+        memcpy(args->works, parser.words, sizeof args->works);
+        args->work_count = parser.word_count;
+        return rc;
+    }
     args->key = parser.words[0];
     args->token = parser.words[1];
     return rc;

@@ -14,14 +14,19 @@ enum cli_command {
     COMMAND_RELEASE = 8,
     COMMAND_SHOW = 16,
     COMMAND_INIT = 32,
-    COMMAND_ALL = 63
+    COMMAND_BENCH = 64,
+    COMMAND_ALL = 127
+};
+
+enum {
+    BENCH_WORKS_MAX = 64
 };
 
 /* Points into argv and the environment; owns only `nodes` and `replacement`. */
 struct cli_args {
     enum cli_command command;
     const char *name;  /* the command's word */
-    const char *key;   /* NULL: init, or show of the primaries alone */
+    const char *key;   /* NULL: init, or show of the primaries alone, or bench */
     const char *token; /* extend, release */
     char **argv;       /* run: the command and its arguments, NULL at the end */
 
@@ -41,6 +46,11 @@ struct cli_args {
     int64_t no_leases_out, replace; /* init; replace counts from 1, 0: none */
     int64_t fence_base;             /* init */
     int64_t busy_status;            /* -E */
+
+    const char *works[BENCH_WORKS_MAX]; /* bench: what to measure; none: everything */
+    size_t work_count;
+    int64_t rounds, seconds_ms, leases, list, compare, check;
+
     int64_t json, quiet, verbose, help, version;
 };
 

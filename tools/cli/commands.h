@@ -11,6 +11,7 @@ int command_extend(const struct cli_args *args);
 int command_release(const struct cli_args *args);
 int command_show(const struct cli_args *args);
 int command_init(const struct cli_args *args);
+int command_bench(const struct cli_args *args);
 
 /* Says a failure where it belongs, as an object too. Returns its exit status. */
 int command_fail(const struct session *session, int rc);

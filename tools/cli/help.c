@@ -14,6 +14,7 @@ static const char general_page[] =
     "  redlock release KEY TOKEN        give it back\n"
     "  redlock show [KEY]               say who holds it, and which primaries' votes count\n"
     "  redlock init                     mark new primaries: once, before the first lock\n"
+    "  redlock bench [WORK...]          measure it against the least that could do the same\n"
     "\n"
     "  redlock COMMAND --help           options and examples of a command\n"
     "  redlock --version                the library's version\n"
@@ -25,7 +26,7 @@ static const char general_page[] =
     "Exit status: run gives its command's, 128+n for a signal. Otherwise 0 done, 64 usage,\n"
     "69 no quorum, 70 internal, 73 lease expired or lost, 75 held by somebody else (-E changes\n"
     "it), 78 primaries misconfigured, 126 and 127 as in the shell. show KEY: 0 held, 1 free,\n"
-    "69 unknown. show: 0 enough primaries count, 69 too few, 78.\n";
+    "69 unknown. show: 0 enough primaries count, 69 too few, 78. bench: 130 by Ctrl-C.\n";
 
 static const char run_page[] =
     "Usage: redlock run [OPTION...] KEY [--] CMD [ARG...]\n"
@@ -114,6 +115,33 @@ static const char init_page[] =
     "                          know them, go on from the time of day: you promise that no clock\n"
     "                          was set back since the last lock with --fence\n";
 
+static const char bench_page[] =
+    "Usage: redlock bench [OPTION...] [WORK...]\n"
+    "Measures the library in turns with a floor: raw sockets that send the same commands to the\n"
+    "same primaries, so that each figure is also a ratio. Without primaries it starts servers of\n"
+    "its own on this machine, and ends them. Without WORK it does them all, which takes minutes.\n"
+    "\n"
+    "  redlock bench cycle threads\n"
+    "  redlock bench --compare         five primaries against one\n"
+    "  redlock bench --json > figures.json\n"
+    "\n"
+    "      --list              name the works\n"
+    "      --rounds N          of which medians are taken: 5\n"
+    "      --seconds DUR       of each side in each round: 1s\n"
+    "      --leases N          how many the work \"held\" holds: 10000\n"
+    "      --compare           all primaries against the first alone\n"
+    "      --check             exit with 1 if a limit was missed\n"
+    "      --node URI          a primary, once for each: redis:// or unix://, on no account one\n"
+    "                          that is in use\n"
+    "      --nodes-file FILE   one URI a line, # begins a comment\n"
+    "      --password-file FILE   its first line logs in where a URI has no password\n"
+    "      --json              one JSON object\n"
+    "  -q, --quiet             no progress and no reasons; -v, --verbose\n"
+    "  -h, --help              -V, --version\n"
+    "\n"
+    "DUR is a number and ms, s, m or h: 500ms, 1.5s. REDLOCK_NODES and REDLOCK_PASSWORD are\n"
+    "used where no option says otherwise.\n";
+
 static const char guard_page[] =
     "      --restart-guard DUR how long a primary that may have forgotten a lease does not count:\n"
     "                          max-ttl, drift and 1s. 0: never, and it can vote twice\n";
@@ -167,12 +195,15 @@ void help_print(FILE *stream, enum cli_command command)
     case COMMAND_INIT:
         page = init_page;
         break;
+    case COMMAND_BENCH:
+        page = bench_page;
+        break;
     case COMMAND_NONE:
     case COMMAND_ALL:
         break;
     }
     fputs(page, stream);
-    if (page == general_page)
+    if (page == general_page || page == bench_page)
         return;
     if (command != COMMAND_INIT)
         fputs(guard_page, stream), fputs(replicas_page, stream);

@@ -32,6 +32,8 @@ static int dispatch(const struct cli_args *args)
         return command_show(args);
     case COMMAND_INIT:
         return command_init(args);
+    case COMMAND_BENCH:
+        return command_bench(args);
     case COMMAND_NONE:
     case COMMAND_ALL:
         break;

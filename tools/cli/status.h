@@ -5,6 +5,7 @@
 enum {
     CLI_OK = 0,
     CLI_FREE = 1,             /* show: nobody holds it */
+    CLI_MISSED = 1,           /* bench --check: a limit was missed */
     CLI_USAGE = 64,           /* the command line, or an option's value, is wrong */
     CLI_NO_QUORUM = 69,       /* too few primaries answered */
     CLI_INTERNAL = 70,        /* memory, threads, descriptors, the guardian */

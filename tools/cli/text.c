@@ -182,6 +182,17 @@ void json_integer(struct json *json, const char *name, int64_t value)
     fprintf(json->stream, "%" PRId64, value);
 }
 
+void json_real(struct json *json, const char *name, double value)
+{
+    if (!json->stream)
+        return;
+    put_name(json, name);
+    if (value - value == 0) /* finite */
+        fprintf(json->stream, "%.9g", value);
+    else
+        fputs("null", json->stream);
+}
+
 static void open_bracket(struct json *json, const char *name, char bracket)
 {
     if (!json->stream)

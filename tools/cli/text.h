@@ -23,6 +23,8 @@ struct json {
 void json_begin(struct json *json);
 void json_text(struct json *json, const char *name, const char *text);
 void json_integer(struct json *json, const char *name, int64_t value);
+/* Nine digits, without trailing zeros; null for what is no number. */
+void json_real(struct json *json, const char *name, double value);
 
 /* Bytes as text. Where they are not UTF-8, each wrong one becomes U+FFFD and NAME_hex follows with
  * all of them as they are. */
