@@ -178,8 +178,7 @@ static bool measure_broken(struct broken *broken)
 {
     const struct bench *bench = broken->bench;
     double seconds = works_seconds(bench, LEAST_SECONDS);
-    double settle =
-        bench->seconds < SETTLE_SECONDS && seconds < LEAST_SECONDS ? seconds : SETTLE_SECONDS;
+    double settle = works_seconds(bench, SETTLE_SECONDS);
     int64_t turn_ns = (int64_t)(seconds * NS_PER_S) / TURNS;
 
     cycles_run(&broken->first, broken->hurt, broken->hurt_key);
