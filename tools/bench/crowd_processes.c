@@ -66,6 +66,7 @@ static void live_with(pid_t parent)
     (void)signal(SIGINT, SIG_IGN);
     (void)signal(SIGTERM, SIG_IGN);
     (void)signal(SIGHUP, SIG_IGN);
+    (void)signal(SIGQUIT, SIG_IGN);
     if (getppid() != parent)
         _exit(1);
 }

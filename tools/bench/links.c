@@ -104,6 +104,7 @@ static void serve(const struct links *links, int fd, pid_t parent)
     (void)signal(SIGINT, SIG_IGN);
     (void)signal(SIGTERM, SIG_IGN);
     (void)signal(SIGHUP, SIG_IGN);
+    (void)signal(SIGQUIT, SIG_IGN);
     if (getppid() != parent)
         _exit(1);
     greeting = make_links(links, &proxy, made);

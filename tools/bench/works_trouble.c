@@ -89,7 +89,7 @@ static bool measure_unequal(struct bench *bench, redlock_client *client, int fd,
 
 static void sample_unequal(struct bench *bench, const struct unequal *at)
 {
-    static const char base[] = "third fastest round trip";
+    static const char base[] = "third RTT";
 
     bench_sample(bench, "acquire p50", "ms", ms(hist_percentile_ns(&at->cycles.acquire, 50)),
                  ms(hist_percentile_ns(&at->pings, 50)), base, 1.1);
@@ -149,7 +149,7 @@ static const struct fault {
     int64_t ns;
 } faults[] = {{"black-holed", LINKS_SILENT, 0},
               {"refusing", LINKS_REFUSE, 0},
-              {"answering after 1 s", LINKS_SLOW, 1000 * NS_PER_MS}};
+              {"slow", LINKS_SLOW, 1000 * NS_PER_MS}};
 
 struct broken {
     struct bench *bench;
