@@ -1,0 +1,199 @@
+#include "crowd.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "works_client.h"
+
+enum {
+    LOOK_MS = 20,
+    SOON_MS = 20, /* until all threads run */
+    GRACE_S = 10  /* after the end, for those who still wait */
+};
+
+#define NS_PER_MS INT64_C(1000000)
+#define NS_PER_S INT64_C(1000000000)
+
+/* ---- one worker ------------------------------------------------------------------------- */
+
+void crowd_work(const struct crowd_lock *lock, const struct crowd_span *span,
+                const atomic_bool *stop, struct crowd_tally *tally)
+{
+    int64_t asked_ns, held_ns;
+    void *grip;
+
+    works_sleep_until(span->start_ns);
+    while ((asked_ns = bench_now_ns()) < span->end_ns && !atomic_load(stop)) {
+        if (!lock->enter(lock->context, &grip)) {
+            tally->failed = true;
+            return;
+        }
+        held_ns = bench_now_ns();
+        hist_add(&tally->waits, held_ns - asked_ns);
+        tally->turns += held_ns < span->end_ns;
+        works_sleep(CROWD_HOLD_NS);
+        if (!lock->leave(lock->context, grip)) {
+            tally->failed = true;
+            return;
+        }
+    }
+}
+
+/* ---- adding up -------------------------------------------------------------------------- */
+
+bool crowd_sum(const struct crowd_tally *const tallies[], const struct crowd_span *span,
+               struct crowd_result *result)
+{
+    struct hist *waits = calloc(1, sizeof *waits);
+    double busiest = 0, idlest = INFINITY, turns = 0;
+    bool failed = waits == NULL;
+
+    for (unsigned i = 0; i < CROWD_WORKERS && !failed; i++) {
+        failed = tallies[i]->failed;
+        hist_merge(waits, &tallies[i]->waits);
+        turns += (double)tallies[i]->turns;
+        busiest = fmax(busiest, (double)tallies[i]->turns);
+        idlest = fmin(idlest, (double)tallies[i]->turns);
+    }
+    failed = failed || !(turns > 0);
+    if (!failed)
+        *result = (struct crowd_result){
+            .turns = turns,
+            .per_second = turns * (double)NS_PER_S / (double)(span->end_ns - span->start_ns),
+            .evenness = busiest / fmax(idlest, 0.5),
+            .p99_ms = (double)hist_percentile_ns(waits, 99) / (double)NS_PER_MS,
+            .longest_ms = (double)waits->most_ns / (double)NS_PER_MS};
+    free(waits);
+    return !failed;
+}
+
+/* ---- threads ------------------------------------------------------------------------------ */
+
+struct crowd {
+    const struct crowd_lock *lock;
+    struct crowd_span span;
+    atomic_bool stop;
+    atomic_uint left; /* who are done */
+    struct worker {
+        struct crowd *crowd;
+        pthread_t thread;
+        struct crowd_tally tally;
+    } workers[CROWD_WORKERS];
+};
+
+static void *run_worker(void *argument)
+{
+    struct worker *worker = argument;
+    struct crowd *crowd = worker->crowd;
+
+    crowd_work(crowd->lock, &crowd->span, &crowd->stop, &worker->tally);
+    if (worker->tally.failed)
+        atomic_store(&crowd->stop, true);
+    (void)atomic_fetch_add(&crowd->left, 1);
+    return NULL;
+}
+
+static void see_through(struct crowd *crowd, const struct bench *bench, unsigned started)
+{
+    bool told = false;
+
+    while (atomic_load(&crowd->left) < started) {
+        int64_t late_ns = bench_now_ns() - crowd->span.end_ns;
+
+        if (*bench->interrupted != 0)
+            atomic_store(&crowd->stop, true);
+        if ((atomic_load(&crowd->stop) || late_ns > GRACE_S * NS_PER_S) && !told) {
+            told = true;
+            if (crowd->lock->give_up != NULL)
+                crowd->lock->give_up(crowd->lock->context);
+        }
+        works_sleep(LOOK_MS * NS_PER_MS);
+    }
+}
+
+static unsigned start_workers(struct crowd *crowd)
+{
+    unsigned n = 0;
+
+    for (; n < CROWD_WORKERS; n++) {
+        crowd->workers[n].crowd = crowd;
+        if (pthread_create(&crowd->workers[n].thread, NULL, run_worker, &crowd->workers[n]) != 0)
+            break;
+    }
+    return n;
+}
+
+bool crowd_of_threads(struct bench *bench, const struct crowd_lock *lock, double seconds,
+                      struct crowd_result *result)
+{
+    struct crowd *crowd = calloc(1, sizeof *crowd);
+    const struct crowd_tally *tallies[CROWD_WORKERS];
+    unsigned started;
+    bool done;
+
+    if (crowd == NULL)
+        return bench_fail(bench, "no memory for a crowd");
+    crowd->lock = lock;
+    crowd->span.start_ns = bench_now_ns() + SOON_MS * NS_PER_MS;
+    crowd->span.end_ns = crowd->span.start_ns + (int64_t)(seconds * (double)NS_PER_S);
+    started = start_workers(crowd);
+    if (started < CROWD_WORKERS)
+        atomic_store(&crowd->stop, true);
+    see_through(crowd, bench, started);
+    for (unsigned i = 0; i < started; i++)
+        (void)pthread_join(crowd->workers[i].thread, NULL);
+    for (unsigned i = 0; i < CROWD_WORKERS; i++)
+        tallies[i] = &crowd->workers[i].tally;
+    done = *bench->interrupted == 0 && crowd_sum(tallies, &crowd->span, result);
+    free(crowd);
+    if (started < CROWD_WORKERS)
+        return bench_fail(bench, "only %u of %d threads could be started", started, CROWD_WORKERS);
+    return done;
+}
+
+/* ---- the library ---------------------------------------------------------------------------- */
+
+static bool enter_ours(void *context, void **grip)
+{
+    struct crowd_ours *ours = context;
+    redlock_lock_options options;
+    redlock_lock *lock;
+    int rc;
+
+    redlock_lock_options_init(&options);
+    options.ttl_ms = WORKS_TTL_MS;
+    options.wait_ms = REDLOCK_WAIT_FOREVER;
+    options.cancel = ours->cancel;
+    rc = redlock_acquire(ours->client, ours->key, strlen(ours->key), &options, &lock);
+    if (rc == REDLOCK_OK)
+        *grip = lock;
+    else
+        atomic_store(&ours->rc, rc);
+    return rc == REDLOCK_OK;
+}
+
+static bool leave_ours(void *context, void *grip)
+{
+    struct crowd_ours *ours = context;
+    int rc = redlock_release(grip);
+
+    if (rc != REDLOCK_OK)
+        atomic_store(&ours->rc, rc);
+    return rc == REDLOCK_OK;
+}
+
+static void cancel_ours(void *context)
+{
+    struct crowd_ours *ours = context;
+
+    if (ours->cancel != NULL)
+        redlock_cancel(ours->cancel);
+}
+
+struct crowd_lock crowd_lock_of(struct crowd_ours *ours)
+{
+    return (struct crowd_lock){
+        .context = ours, .enter = enter_ours, .leave = leave_ours, .give_up = cancel_ours};
+}
