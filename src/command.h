@@ -1,8 +1,9 @@
 /*
  * What is said to a primary, and what its answers mean.
  *
- * Requests are encoded by hiredis' formatter, replies decoded by its reader; the
- * table from reply to vote is here and nowhere else. Pure.
+ * Requests are encoded here, without memory from the heap for keys of a usual length; replies are
+ * decoded in node.c, by hiredis' reader unless they are of the shortest kinds. The table from reply
+ * to vote is here and nowhere else. Pure.
  */
 #ifndef REDLOCK__COMMAND_H
 #define REDLOCK__COMMAND_H
@@ -54,9 +55,15 @@ enum redlock__command {
 
 /* Encoded bytes; free with redlock__bytes_free(). */
 struct redlock__bytes {
-    char *data; /* NULL: out of memory */
-    size_t len;
+    size_t len; /* 0: out of memory */
+    char *heap; /* NULL: they are in `room` */
+    char room[1536];
 };
+
+static inline const char *redlock__bytes_data(const struct redlock__bytes *bytes)
+{
+    return bytes->heap != NULL ? bytes->heap : bytes->room;
+}
 
 struct redlock__bytes redlock__encode_auth(const char *user, const char *password);
 struct redlock__bytes redlock__encode_select(uint32_t database);

@@ -22,6 +22,13 @@ enum {
 
 /* ---- small things -------------------------------------------------------- */
 
+/* The node of a link may have something to tell. */
+static void note_news(struct redlock__engine *engine, uint32_t i)
+{
+    if (i < engine->n)
+        engine->news |= UINT32_C(1) << i;
+}
+
 static struct redlock__lease *next_work(struct redlock__engine *engine)
 {
     struct redlock__lease *lease = engine->work_head;
@@ -42,14 +49,13 @@ static void ask(struct redlock__engine *engine, struct redlock__inspection *insp
     struct redlock__bytes get = redlock__encode_get(name->key, name->len);
     struct redlock__bytes pttl = redlock__encode_pttl(name->key, name->len);
     int64_t deadline = redlock__engine_node_deadline(engine, engine->fleet.max_ttl_ms, now_ns);
-    struct redlock__node *to = engine->nodes[node];
 
-    if (get.data != NULL && pttl.data != NULL &&
-        redlock__node_request(to, &tag, &get, deadline, now_ns)) {
+    if (get.len != 0 && pttl.len != 0 &&
+        redlock__engine_request(engine, node, &tag, &get, deadline, now_ns)) {
         inspection->requests++;
         inspection->owed |= UINT32_C(1) << node;
         tag.command = REDLOCK__CMD_PTTL;
-        if (redlock__node_request(to, &tag, &pttl, deadline, now_ns))
+        if (redlock__engine_request(engine, node, &tag, &pttl, deadline, now_ns))
             inspection->requests++;
     }
     redlock__bytes_free(&get);
@@ -218,6 +224,7 @@ static void phase_changed(struct redlock__engine *engine, uint32_t i, int64_t no
     enum redlock__node_phase was = engine->phases[i], is = redlock__node_phase(node);
 
     engine->phases[i] = is;
+    engine->changes[i] = redlock__node_changes(node);
     if (is == REDLOCK__NODE_PHASE_READY)
         redlock__wake_greeted(engine, i);
     if (is == REDLOCK__NODE_PHASE_READY)
@@ -249,6 +256,7 @@ static bool pump(struct redlock__engine *engine, uint32_t i, int64_t now_ns)
     struct redlock__node_event event;
     bool news = false;
 
+    engine->news &= ~(UINT32_C(1) << i);
     while (redlock__node_pull(engine->nodes[i], now_ns, &event)) {
         news = true;
         if (event.result == REDLOCK__RESULT_LATE)
@@ -262,7 +270,7 @@ static bool pump(struct redlock__engine *engine, uint32_t i, int64_t now_ns)
         else if (!redlock__native_news(engine, i, &event, now_ns))
             redlock__engine_deliver(engine, i, &event, now_ns);
     }
-    if (redlock__node_phase(engine->nodes[i]) != engine->phases[i]) {
+    if (redlock__node_changes(engine->nodes[i]) != engine->changes[i]) {
         phase_changed(engine, i, now_ns);
         news = true;
     }
@@ -277,10 +285,13 @@ void redlock__engine_run(struct redlock__engine *engine, int64_t now_ns)
         struct redlock__lease *lease;
 
         more = false;
-        for (uint32_t i = 0; i < engine->n; i++)
-            more |= pump(engine, i, now_ns);
-        more |= redlock__replicas_pump(engine, now_ns);
-        more |= redlock__wake_pump(engine, now_ns);
+        for (uint32_t i = 0; i < engine->n && engine->news != 0; i++)
+            if ((engine->news >> i & 1) != 0)
+                more |= pump(engine, i, now_ns);
+        if (engine->side_links > 0) {
+            more |= redlock__replicas_pump(engine, now_ns);
+            more |= redlock__wake_pump(engine, now_ns);
+        }
         while ((lease = next_work(engine)) != NULL) {
             redlock__serve_lease(engine, lease, now_ns);
             more = true;
@@ -297,11 +308,7 @@ static struct redlock__node *link_node(const struct redlock__engine *engine, uin
 
 uint32_t redlock__engine_links(const struct redlock__engine *engine)
 {
-    uint32_t sides = REDLOCK__SIDE_LINKS;
-
-    while (sides > 0 && engine->sides[sides - 1].node == NULL)
-        sides--;
-    return engine->n + sides;
+    return engine->n + engine->side_links;
 }
 
 uint32_t redlock__engine_primary(const struct redlock__engine *engine, uint32_t i)
@@ -386,6 +393,7 @@ void redlock__engine_handle_deadline(struct redlock__engine *engine, int64_t now
         if (node == NULL || now_ns < redlock__node_next_deadline(node))
             continue;
         redlock__node_handle_deadline(node, now_ns);
+        note_news(engine, i);
         due = true;
     }
     if (due)
@@ -410,6 +418,7 @@ void redlock__engine_connected(struct redlock__engine *engine, uint32_t i, int64
 {
     redlock__engine_handle_deadline(engine, now_ns);
     redlock__node_connected(link_node(engine, i), now_ns);
+    note_news(engine, i);
     redlock__engine_run(engine, now_ns);
 }
 
@@ -418,6 +427,7 @@ void redlock__engine_node_failed(struct redlock__engine *engine, uint32_t i, con
 {
     redlock__engine_handle_deadline(engine, now_ns);
     redlock__node_fail(link_node(engine, i), text, now_ns);
+    note_news(engine, i);
     redlock__engine_run(engine, now_ns);
 }
 
@@ -428,6 +438,7 @@ void redlock__engine_receive(struct redlock__engine *engine, uint32_t i, const c
 {
     (void)handle_own_deadlines(engine, now_ns);
     redlock__node_receive(link_node(engine, i), data, len, now_ns);
+    note_news(engine, i);
     redlock__engine_run(engine, now_ns);
 }
 

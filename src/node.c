@@ -10,36 +10,25 @@
  * many it took. A reply to a request of which no byte was taken was unasked, and fails the link.
  *
  * Pauses. Each failure but the first after a link that served for a while doubles them.
- *
- * Replies. All answers to our commands are of five types; any other first byte fails the link
- * before hiredis' reader sees it. Arrays are short and flat: hiredis' own maker of them would take
- * memory for as many elements as a peer names.
  */
 #include "node.h"
 
 #include <assert.h>
-#include <hiredis/hiredis.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "replies.h"
 #include "validity.h"
 
 #define FIRST_OUT ((size_t)4096)
-#define MAX_ELEMENTS 64 /* of an array */
-
-/* The number of elements is an int up to hiredis 0.14. */
-#if HIREDIS_MAJOR >= 1
-typedef size_t array_size;
-#else
-typedef int array_size;
-#endif
 
 struct redlock__node {
     struct redlock__node_config config;
     enum redlock__node_phase phase;
+    uint32_t changes;                /* of it */
     enum redlock__node_task closing; /* CLOSE or ABORT not yet told, else NONE */
     char text[REDLOCK_TEXT_LEN];
 
@@ -53,11 +42,8 @@ struct redlock__node {
     size_t out_size, out_head, out_tail;
     uint64_t sent; /* bytes of this connection taken by the driver */
 
-    redisReader *reader; /* of this connection */
-    redisReplyObjectFunctions functions;
-    void *(*make_array)(const redisReadTask *task, array_size elements);
-    bool array_refused;
-    int64_t received_ns; /* when the last byte came */
+    struct redlock__replies replies; /* of this connection */
+    int64_t received_ns;             /* when the last byte came */
 
     int64_t connecting_since_ns; /* of the present or last connect */
     bool securing;               /* in it: only the handshake of TLS is missing */
@@ -92,14 +78,13 @@ static bool reserve_out(struct redlock__node *node, size_t len)
 static bool append(struct redlock__node *node, const struct redlock__tag *tag,
                    const struct redlock__bytes *bytes, int64_t deadline_ns, int64_t now_ns)
 {
-    if (bytes->data == NULL || !redlock__ring_reserve(&node->ring) ||
-        !reserve_out(node, bytes->len))
+    if (bytes->len == 0 || !redlock__ring_reserve(&node->ring) || !reserve_out(node, bytes->len))
         return false;
     uint64_t begin = node->sent + (node->out_tail - node->out_head);
     struct redlock__pending pending = {
         .tag = *tag, .queued_ns = now_ns, .deadline_ns = deadline_ns, .begin = begin};
     redlock__ring_push(&node->ring, &pending);
-    memcpy(node->out + node->out_tail, bytes->data, bytes->len);
+    memcpy(node->out + node->out_tail, redlock__bytes_data(bytes), bytes->len);
     node->out_tail += bytes->len;
     return true;
 }
@@ -153,6 +138,7 @@ static void enter(struct redlock__node *node, enum redlock__node_phase next, int
         break;
     }
     node->phase = next;
+    node->changes++;
 }
 
 /* Marks what the failed link owed, and says whether a SET may still be on its way. */
@@ -188,9 +174,7 @@ __attribute__((format(printf, 3, 4))) static void fail(struct redlock__node *nod
     free(node->out);
     node->out = NULL;
     node->out_size = node->out_head = node->out_tail = 0;
-    if (node->reader != NULL)
-        redisReaderFree(node->reader);
-    node->reader = NULL;
+    redlock__replies_close(&node->replies);
     enter(node, REDLOCK__NODE_PHASE_DOWN, now_ns);
 }
 
@@ -254,31 +238,6 @@ static void greeting_answered(struct redlock__node *node, const struct redisRepl
 
 /* ---- replies ------------------------------------------------------------ */
 
-/* In place of the reader's own: see above. */
-static void *make_array(const redisReadTask *task, array_size elements)
-{
-    struct redlock__node *node = task->privdata;
-    if (task->parent != NULL || elements > MAX_ELEMENTS) {
-        node->array_refused = true;
-        return NULL;
-    }
-    return node->make_array(task, elements);
-}
-
-static redisReader *make_reader(struct redlock__node *node)
-{
-    redisReader *reader = redisReaderCreate();
-    if (reader == NULL)
-        return NULL;
-    node->functions = *reader->fn;
-    node->functions.createArray = make_array;
-    node->make_array = reader->fn->createArray;
-    node->array_refused = false;
-    reader->fn = &node->functions;
-    reader->privdata = node;
-    return reader;
-}
-
 /* A primary that is full says so unasked and hangs up. */
 static void fail_unasked(struct redlock__node *node, const redisReply *reply, int64_t now_ns)
 {
@@ -293,31 +252,15 @@ static void fail_unasked(struct redlock__node *node, const redisReply *reply, in
 /* The next reply, to the first entry; NULL: none, or the link has failed. */
 static redisReply *next_reply(struct redlock__node *node, int64_t now_ns)
 {
-    redisReader *reader = node->reader;
-    void *reply = NULL;
-    if (reader == NULL || reader->len == reader->pos)
+    const char *problem;
+    redisReply *reply = redlock__replies_next(&node->replies, &problem);
+    if (reply == NULL && problem != NULL)
+        fail(node, now_ns, "%s", problem);
+    if (reply == NULL)
         return NULL;
-    char first = reader->buf[reader->pos]; /* of a reply, if ridx is -1 */
-    if (reader->ridx < 0 && memchr("+-:$*", first, 5) == NULL) {
-        fail(node, now_ns, "protocol error: a reply starts with byte 0x%02x%s",
-             (unsigned)(unsigned char)first, first == 0x15 ? ", as one of a TLS port does" : "");
-        return NULL;
-    }
-    if (redisReaderGetReply(reader, &reply) != REDIS_OK) {
-        bool out_of_memory = reader->err == REDIS_ERR_OOM && !node->array_refused;
-        fail(node, now_ns, "%s%s", out_of_memory ? "" : "protocol error: ",
-             node->array_refused ? "a long or nested array" : reader->errstr);
-        return NULL;
-    }
-    if (reply == NULL) {
-        if (reader->len - reader->pos > REDLOCK__NODE_MAX_REPLY)
-            fail(node, now_ns, "protocol error: a reply of more than %d bytes",
-                 REDLOCK__NODE_MAX_REPLY);
-        return NULL;
-    }
     if (node->ring.count == 0 || node->sent <= redlock__ring_at(&node->ring, 0)->begin) {
         fail_unasked(node, reply, now_ns);
-        freeReplyObject(reply);
+        redlock__replies_done(&node->replies, reply);
         return NULL;
     }
     return reply;
@@ -331,7 +274,7 @@ static void settle_greeting(struct redlock__node *node, int64_t now_ns)
         if (reply == NULL)
             return;
         greeting_answered(node, reply, now_ns);
-        freeReplyObject(reply);
+        redlock__replies_done(&node->replies, reply);
     }
 }
 
@@ -349,7 +292,7 @@ static bool pull_answer(struct redlock__node *node, int64_t now_ns,
         event->result = REDLOCK__RESULT_LATE;
     redlock__decode(e.tag.command, reply, &event->answer);
     redlock__facts_take(&node->facts, e.tag.command, reply, e.queued_ns, now_ns);
-    freeReplyObject(reply);
+    redlock__replies_done(&node->replies, reply);
     return true;
 }
 
@@ -399,8 +342,7 @@ void redlock__node_free(struct redlock__node *node)
 {
     if (node == NULL)
         return;
-    if (node->reader != NULL)
-        redisReaderFree(node->reader);
+    redlock__replies_destroy(&node->replies);
     free(node->out);
     redlock__ring_destroy(&node->ring);
     free(node);
@@ -409,6 +351,11 @@ void redlock__node_free(struct redlock__node *node)
 enum redlock__node_phase redlock__node_phase(const struct redlock__node *node)
 {
     return node->phase;
+}
+
+uint32_t redlock__node_changes(const struct redlock__node *node)
+{
+    return node->changes;
 }
 
 const char *redlock__node_address(const struct redlock__node *node)
@@ -554,9 +501,8 @@ void redlock__node_connected(struct redlock__node *node, int64_t now_ns)
     if (node->phase != REDLOCK__NODE_PHASE_CONNECTING)
         return;
     enter(node, REDLOCK__NODE_PHASE_GREETING, now_ns);
-    node->reader = make_reader(node);
     node->facts = (struct redlock__facts){0};
-    if (node->reader == NULL || !send_greeting(node, now_ns))
+    if (!redlock__replies_open(&node->replies) || !send_greeting(node, now_ns))
         fail(node, now_ns, "out of memory");
 }
 
@@ -592,9 +538,9 @@ void redlock__node_sent(struct redlock__node *node, size_t len, int64_t now_ns)
 
 void redlock__node_receive(struct redlock__node *node, const char *data, size_t len, int64_t now_ns)
 {
-    if (node->reader == NULL || len == 0)
+    if (len == 0)
         return;
     node->received_ns = now_ns;
-    if (redisReaderFeed(node->reader, data, len) != REDIS_OK)
+    if (!redlock__replies_receive(&node->replies, data, len))
         fail(node, now_ns, "out of memory");
 }

@@ -28,8 +28,7 @@
 #include "ring.h"
 
 enum {
-    REDLOCK__NODE_MAX_PENDING = 65536,        /* requests without an answer */
-    REDLOCK__NODE_MAX_REPLY = 1024 * 1024,    /* bytes buffered for one reply */
+    REDLOCK__NODE_MAX_PENDING = 1048576,      /* requests without an answer */
     REDLOCK__NODE_MAX_OUT = 64 * 1024 * 1024, /* bytes waiting to be sent */
     REDLOCK__BACKOFF_BASE_MS = 20,            /* first pause after a failed connect */
     REDLOCK__BACKOFF_CAP_MS = 1000,           /* longest, before a jitter of a quarter */
@@ -88,6 +87,7 @@ void redlock__node_free(struct redlock__node *node); /* NULL accepted; pending i
 /* --- for the engine --- */
 
 enum redlock__node_phase redlock__node_phase(const struct redlock__node *node);
+uint32_t redlock__node_changes(const struct redlock__node *node); /* of the phase, so far */
 const char *redlock__node_address(const struct redlock__node *node);
 const char *redlock__node_text(const struct redlock__node *node);     /* why last down; "" */
 uint32_t redlock__node_pending(const struct redlock__node *node);     /* owed, greeting excluded */

@@ -43,8 +43,10 @@ static void tidy(struct redlock__side *side, int64_t now_ns)
 
 void redlock__side_tidy(struct redlock__engine *engine, int64_t now_ns)
 {
-    for (uint32_t i = 0; i < REDLOCK__SIDE_LINKS; i++)
+    for (uint32_t i = 0; i < engine->side_links; i++)
         tidy(&engine->sides[i], now_ns);
+    while (engine->side_links > 0 && engine->sides[engine->side_links - 1].node == NULL)
+        engine->side_links--;
 }
 
 struct redlock__side *redlock__side_take(struct redlock__engine *engine, uint32_t primary,
@@ -60,7 +62,11 @@ struct redlock__side *redlock__side_take(struct redlock__engine *engine, uint32_
         config.silence_limit_ns = redlock__add(config.silence_limit_ns, more_silence_ns);
         config.seed += ++engine->sides_taken * UINT64_C(0xd1342543de82ef95);
         *side = (struct redlock__side){.node = redlock__node_new(&config), .primary = primary};
-        return side->node != NULL ? side : NULL;
+        if (side->node == NULL)
+            return NULL;
+        if (engine->side_links <= i)
+            engine->side_links = i + 1;
+        return side;
     }
     return NULL;
 }

@@ -106,7 +106,6 @@ static void refused(struct redlock__engine *engine, int64_t until_ns[], uint32_t
 static void push(struct redlock__engine *engine, struct redlock__name *name, uint32_t primary,
                  int64_t now_ns)
 {
-    struct redlock__node *node = engine->nodes[primary];
     int64_t deadline_ns = redlock__engine_node_deadline(engine, engine->fleet.max_ttl_ms, now_ns);
 
     uint32_t in_line = name->wake != NULL && name->wake->blocked; /* so it may be ours */
@@ -119,7 +118,7 @@ static void push(struct redlock__engine *engine, struct redlock__name *name, uin
                                    .command = last ? REDLOCK__CMD_PUSHED : REDLOCK__CMD_PUSH,
                                    .round = in_line};
         struct redlock__bytes bytes = redlock__encode_push(name->key, name->len, part, PUSHED_MS);
-        bool sent = redlock__node_request(node, &tag, &bytes, deadline_ns, now_ns);
+        bool sent = redlock__engine_request(engine, primary, &tag, &bytes, deadline_ns, now_ns);
 
         redlock__bytes_free(&bytes);
         if (!sent)
@@ -317,7 +316,7 @@ static void block(struct redlock__engine *engine, struct redlock__wake *wake, in
     struct redlock__bytes pop = redlock__encode_block(name->key, name->len, BLOCK_S);
     int64_t deadline_ns = redlock__engine_node_deadline(engine, engine->fleet.max_ttl_ms, now_ns);
 
-    if (waiting.data != NULL && pop.data != NULL &&
+    if (waiting.len != 0 && pop.len != 0 &&
         redlock__node_request(wake->side->node, &tag, &waiting, deadline_ns, now_ns)) {
         engine->stats.requests++;
         tag.command = REDLOCK__CMD_BLOCK;
