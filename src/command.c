@@ -134,6 +134,15 @@ static size_t digits(char to[NUMBER_LEN], uint64_t value)
     char reversed[NUMBER_LEN];
     size_t n = 0, len = 0;
 
+    if (value < 10) {
+        to[0] = (char)('0' + value);
+        return 1;
+    }
+    if (value < 100) {
+        to[0] = (char)('0' + value / 10);
+        to[1] = (char)('0' + value % 10);
+        return 2;
+    }
     do {
         reversed[n++] = (char)('0' + value % 10);
         value /= 10;

@@ -224,6 +224,7 @@ static void phase_changed(struct redlock__engine *engine, uint32_t i, int64_t no
     enum redlock__node_phase was = engine->phases[i], is = redlock__node_phase(node);
 
     engine->phases[i] = is;
+    engine->stirred = true;
     engine->changes[i] = redlock__node_changes(node);
     if (is == REDLOCK__NODE_PHASE_READY)
         redlock__wake_greeted(engine, i);
@@ -288,7 +289,7 @@ void redlock__engine_run(struct redlock__engine *engine, int64_t now_ns)
         for (uint32_t i = 0; i < engine->n && engine->news != 0; i++)
             if ((engine->news >> i & 1) != 0)
                 more |= pump(engine, i, now_ns);
-        if (engine->side_links > 0) {
+        if (engine->seen.links > engine->n) {
             more |= redlock__replicas_pump(engine, now_ns);
             more |= redlock__wake_pump(engine, now_ns);
         }
@@ -301,24 +302,9 @@ void redlock__engine_run(struct redlock__engine *engine, int64_t now_ns)
 
 /* ---- links -------------------------------------------------------------- */
 
-static struct redlock__node *link_node(const struct redlock__engine *engine, uint32_t i)
-{
-    return i < engine->n ? engine->nodes[i] : engine->sides[i - engine->n].node;
-}
-
-uint32_t redlock__engine_links(const struct redlock__engine *engine)
-{
-    return engine->n + engine->side_links;
-}
-
 uint32_t redlock__engine_primary(const struct redlock__engine *engine, uint32_t i)
 {
     return i < engine->n ? i : engine->sides[i - engine->n].primary;
-}
-
-struct redlock__node *redlock__engine_node(struct redlock__engine *engine, uint32_t i)
-{
-    return link_node(engine, i);
 }
 
 /* ---- timers ------------------------------------------------------------- */
@@ -383,10 +369,14 @@ static bool handle_own_deadlines(struct redlock__engine *engine, int64_t now_ns)
     return true;
 }
 
+/* Leases' ends, then answers, and then a node's deadlines: an answer may have been waiting in its
+ * socket all the time. */
 void redlock__engine_handle_deadline(struct redlock__engine *engine, int64_t now_ns)
 {
     bool due = handle_own_deadlines(engine, now_ns);
 
+    if (engine->news != 0 || engine->seen.links > engine->n)
+        redlock__engine_run(engine, now_ns);
     for (uint32_t i = 0; i < redlock__engine_links(engine); i++) {
         struct redlock__node *node = redlock__engine_node(engine, i);
 
@@ -394,6 +384,7 @@ void redlock__engine_handle_deadline(struct redlock__engine *engine, int64_t now
             continue;
         redlock__node_handle_deadline(node, now_ns);
         note_news(engine, i);
+        engine->stirred = true;
         due = true;
     }
     if (due)
@@ -404,7 +395,7 @@ int64_t redlock__engine_next_deadline(const struct redlock__engine *engine)
 {
     int64_t next = engine->earliest_ns;
     for (uint32_t i = 0; i < redlock__engine_links(engine); i++) {
-        const struct redlock__node *node = link_node(engine, i);
+        const struct redlock__node *node = redlock__engine_node(engine, i);
 
         if (node != NULL)
             next = redlock__min(next, redlock__node_next_deadline(node));
@@ -417,8 +408,9 @@ int64_t redlock__engine_next_deadline(const struct redlock__engine *engine)
 void redlock__engine_connected(struct redlock__engine *engine, uint32_t i, int64_t now_ns)
 {
     redlock__engine_handle_deadline(engine, now_ns);
-    redlock__node_connected(link_node(engine, i), now_ns);
+    redlock__node_connected(redlock__engine_node(engine, i), now_ns);
     note_news(engine, i);
+    engine->stirred = true;
     redlock__engine_run(engine, now_ns);
 }
 
@@ -426,20 +418,27 @@ void redlock__engine_node_failed(struct redlock__engine *engine, uint32_t i, con
                                  int64_t now_ns)
 {
     redlock__engine_handle_deadline(engine, now_ns);
-    redlock__node_fail(link_node(engine, i), text, now_ns);
+    redlock__node_fail(redlock__engine_node(engine, i), text, now_ns);
     note_news(engine, i);
+    engine->stirred = true;
     redlock__engine_run(engine, now_ns);
 }
 
-/* A lease's own end comes before any answer for it. A node's deadlines come after: the next
- * node's answer may have been waiting in its socket all the time. */
+/* A lease's own end comes before any answer for it. */
 void redlock__engine_receive(struct redlock__engine *engine, uint32_t i, const char *data,
                              size_t len, int64_t now_ns)
 {
     (void)handle_own_deadlines(engine, now_ns);
-    redlock__node_receive(link_node(engine, i), data, len, now_ns);
+    redlock__node_receive(redlock__engine_node(engine, i), data, len, now_ns);
     note_news(engine, i);
-    redlock__engine_run(engine, now_ns);
+}
+
+bool redlock__engine_stirred(struct redlock__engine *engine)
+{
+    bool stirred = engine->stirred;
+
+    engine->stirred = false;
+    return stirred;
 }
 
 bool redlock__engine_owed(const struct redlock__engine *engine)

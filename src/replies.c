@@ -139,7 +139,6 @@ static bool take_brief(struct redlock__replies *replies)
     char kind = *at++;
     long long number = 0;
 
-    memset(reply, 0, sizeof *reply);
     if (kind == '+' && end - at >= 4 && memcmp(at, "OK\r\n", 4) == 0) {
         reply->type = REDIS_REPLY_STATUS;
         reply->str = ok;

@@ -45,6 +45,13 @@ void redlock__replies_destroy(struct redlock__replies *replies);
 /* False: out of memory. Nothing happens when closed. */
 bool redlock__replies_receive(struct redlock__replies *replies, const char *data, size_t len);
 
+/* Bytes that haven't been read. */
+static inline bool redlock__replies_any(const struct redlock__replies *replies)
+{
+    return replies->in_head != replies->in_tail ||
+           (replies->reader != NULL && replies->reader->len != replies->reader->pos);
+}
+
 /* The next reply, until redlock__replies_done(). NULL: none yet, or what follows can't be read;
  * then *problem says why, and the connection is of no more use. */
 redisReply *redlock__replies_next(struct redlock__replies *replies, const char **problem);

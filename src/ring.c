@@ -44,10 +44,14 @@ bool redlock__ring_reserve(struct redlock__ring *ring)
     return true;
 }
 
-void redlock__ring_push(struct redlock__ring *ring, const struct redlock__pending *pending)
+struct redlock__pending *redlock__ring_push(struct redlock__ring *ring, int64_t deadline_ns)
 {
-    *redlock__ring_at(ring, ring->count++) = *pending;
-    ring->min_deadline_ns = redlock__min(ring->min_deadline_ns, pending->deadline_ns);
+    struct redlock__pending *pending = redlock__ring_at(ring, ring->count++);
+
+    pending->deadline_ns = deadline_ns;
+    pending->timed_out = pending->written = false;
+    ring->min_deadline_ns = redlock__min(ring->min_deadline_ns, deadline_ns);
+    return pending;
 }
 
 struct redlock__pending redlock__ring_pop(struct redlock__ring *ring)

@@ -47,7 +47,8 @@ struct redlock__pending *redlock__ring_at(const struct redlock__ring *ring, uint
 
 /* Makes room for one more; false: out of memory. */
 bool redlock__ring_reserve(struct redlock__ring *ring);
-void redlock__ring_push(struct redlock__ring *ring, const struct redlock__pending *pending);
+/* The new last one, with that deadline; the rest of it is the caller's to fill in. */
+struct redlock__pending *redlock__ring_push(struct redlock__ring *ring, int64_t deadline_ns);
 struct redlock__pending redlock__ring_pop(struct redlock__ring *ring);
 
 /* No entry is due any more: their connection is gone. */
