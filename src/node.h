@@ -28,7 +28,7 @@
 #include "ring.h"
 
 enum {
-    REDLOCK__NODE_MAX_PENDING = 1048576,      /* requests without an answer */
+    REDLOCK__NODE_MAX_PENDING = 65536,        /* requests without an answer */
     REDLOCK__NODE_MAX_OUT = 64 * 1024 * 1024, /* bytes waiting to be sent */
     REDLOCK__BACKOFF_BASE_MS = 20,            /* first pause after a failed connect */
     REDLOCK__BACKOFF_CAP_MS = 1000,           /* longest, before a jitter of a quarter */

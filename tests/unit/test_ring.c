@@ -24,9 +24,8 @@ static void teardown(void)
 
 static void push(uint32_t round, int64_t deadline_ns)
 {
-    struct redlock__pending pending = {.tag = {.round = round}, .deadline_ns = deadline_ns};
     ck_assert(redlock__ring_reserve(&ring));
-    redlock__ring_push(&ring, &pending);
+    redlock__ring_push(&ring, deadline_ns)->tag = (struct redlock__tag){.round = round};
 }
 
 static uint32_t overdue(int64_t now_ns)
