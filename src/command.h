@@ -40,7 +40,7 @@ enum redlock__command {
     REDLOCK__CMD_PUSH,           /* DEL, LPUSH: wakes one */
     REDLOCK__CMD_REPLICAS,       /* WAIT: how many have it (replicas.h) */
     REDLOCK__CMD_PUSHED,         /* PEXPIRE behind it: value 0 where one was woken */
-    /* facts (facts.h), in the greeting and in samples */
+    /* from here on facts (facts.h), in the greeting and in samples */
     REDLOCK__CMD_INFO_SERVER,
     REDLOCK__CMD_INFO_REPLICATION,
     REDLOCK__CMD_SETTINGS, /* CONFIG GET of what is below */

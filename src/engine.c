@@ -262,7 +262,7 @@ static bool pump(struct redlock__engine *engine, uint32_t i, int64_t now_ns)
         news = true;
         if (event.result == REDLOCK__RESULT_LATE)
             engine->stats.late_replies++;
-        if (redlock__fact_of(event.tag.command) != REDLOCK__FACTS)
+        if (event.tag.command >= REDLOCK__CMD_INFO_SERVER)
             redlock__watch_news(engine, i, &event, now_ns);
         else if (event.tag.command == REDLOCK__CMD_GET || event.tag.command == REDLOCK__CMD_PTTL)
             deliver_inspection(engine, i, &event, now_ns);

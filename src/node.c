@@ -250,7 +250,8 @@ static void greeting_answered(struct redlock__node *node, const struct redisRepl
                               int64_t now_ns)
 {
     struct redlock__answer answer;
-    struct redlock__pending asked = redlock__ring_pop(&node->ring);
+    const struct redlock__pending asked = *redlock__ring_at(&node->ring, 0);
+    redlock__ring_pop(&node->ring);
     redlock__decode(asked.tag.command, reply, &answer);
     redlock__facts_take(&node->facts, asked.tag.command, reply, asked.queued_ns, now_ns);
     node->greeting--;
@@ -310,15 +311,16 @@ static bool pull_answer(struct redlock__node *node, int64_t now_ns,
     redisReply *reply = next_reply(node, now_ns);
     if (reply == NULL)
         return false;
-    struct redlock__pending e = redlock__ring_pop(&node->ring);
+    const struct redlock__pending *e = redlock__ring_at(&node->ring, 0);
+    event->result = e->timed_out ? REDLOCK__RESULT_LATE : REDLOCK__RESULT_ANSWER;
+    event->tag = e->tag;
+    event->written = event->timed_out = false;
+    redlock__decode(e->tag.command, reply, &event->answer);
+    if (reply->type == REDIS_REPLY_ERROR || e->tag.command >= REDLOCK__CMD_INFO_SERVER)
+        redlock__facts_take(&node->facts, e->tag.command, reply, e->queued_ns, now_ns);
+    redlock__ring_pop(&node->ring);
     if (owed(node) == 0)
         node->seen.deadline_ns = REDLOCK__NEVER;
-    event->result = e.timed_out ? REDLOCK__RESULT_LATE : REDLOCK__RESULT_ANSWER;
-    event->tag = e.tag;
-    event->written = event->timed_out = false;
-    redlock__decode(e.tag.command, reply, &event->answer);
-    if (reply->type == REDIS_REPLY_ERROR || redlock__fact_of(e.tag.command) != REDLOCK__FACTS)
-        redlock__facts_take(&node->facts, e.tag.command, reply, e.queued_ns, now_ns);
     redlock__replies_done(&node->replies, reply);
     return true;
 }
@@ -344,12 +346,13 @@ static bool pull_dropped(struct redlock__node *node, struct redlock__node_event 
     if (node->dropped == 0)
         return false;
     node->dropped--;
-    struct redlock__pending e = redlock__ring_pop(&node->ring);
-    *event = (struct redlock__node_event){.result = REDLOCK__RESULT_DROPPED, .tag = e.tag};
+    const struct redlock__pending *e = redlock__ring_at(&node->ring, 0);
+    *event = (struct redlock__node_event){.result = REDLOCK__RESULT_DROPPED, .tag = e->tag};
     event->answer.vote = REDLOCK_VOTE_DOWN;
     memcpy(event->answer.text, node->text, sizeof(event->answer.text));
-    event->written = e.written;
-    event->timed_out = e.timed_out;
+    event->written = e->written;
+    event->timed_out = e->timed_out;
+    redlock__ring_pop(&node->ring);
     return true;
 }
 
