@@ -20,6 +20,8 @@ struct redlock__engine *redlock__engine_new(const struct redlock__engine_config 
 
     if (engine == NULL)
         return NULL;
+    engine->nodes = engine->seen.nodes;
+    engine->stirred = true;
     engine->drift_ppm = config->drift_ppm;
     engine->node_timeout_ms = config->node_timeout_ms;
     engine->replicas.wanted = config->replicas;
@@ -33,6 +35,7 @@ struct redlock__engine *redlock__engine_new(const struct redlock__engine_config 
         const struct redlock__node_config *node = &config->nodes[engine->n];
 
         engine->nodes[engine->n] = redlock__node_new(node);
+        engine->seen.links = engine->n + 1;
         if (engine->nodes[engine->n] == NULL) {
             redlock__engine_free(engine);
             return NULL;
@@ -113,8 +116,7 @@ static void hurry(struct redlock__engine *engine, int64_t now_ns)
 {
     if (redlock__count(redlock__engine_ready(engine)) >= engine->fleet.quorum)
         return;
-    for (uint32_t i = 0; i < engine->n; i++)
-        redlock__node_hurry(engine->nodes[i], now_ns);
+    redlock__engine_hurry(engine, now_ns);
 }
 
 static int lease_new(struct redlock__engine *engine, const void *key, size_t key_len,

@@ -1,16 +1,16 @@
 /*
  * What is said to a primary: see command.h. Its answers are in answer.c.
  *
- * A request is a list of arguments that hiredis' formatter turns into bytes. Scripts
+ * A request is a list of arguments that encode() turns into bytes. Scripts
  * always go out as EVAL with their text: they are short, and a primary that restarted
  * or flushed its script cache needs no second try.
  */
 #include "command.h"
 
-#include <hiredis/hiredis.h>
-#include <inttypes.h>
+#include <assert.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "fence.h"
@@ -128,11 +128,37 @@ static void add(struct args *args, const char *text)
     add_bytes(args, text, strlen(text));
 }
 
+/* The digits, not terminated. Returns how many. */
+static size_t digits(char to[NUMBER_LEN], uint64_t value)
+{
+    char reversed[NUMBER_LEN];
+    size_t n = 0, len = 0;
+
+    if (value < 10) {
+        to[0] = (char)('0' + value);
+        return 1;
+    }
+    if (value < 100) {
+        to[0] = (char)('0' + value / 10);
+        to[1] = (char)('0' + value % 10);
+        return 2;
+    }
+    do {
+        reversed[n++] = (char)('0' + value % 10);
+        value /= 10;
+    } while (value != 0);
+    while (n > 0)
+        to[len++] = reversed[--n];
+    return len;
+}
+
+/* None of those we send is below zero. */
 static void add_number(struct args *args, int64_t value)
 {
     char *number = args->number[args->numbers++];
-    snprintf(number, NUMBER_LEN, "%" PRId64, value);
-    add(args, number);
+
+    assert(value >= 0);
+    add_bytes(args, number, digits(number, (uint64_t)value));
 }
 
 /* A command about the key of this owner. */
@@ -152,16 +178,36 @@ static void add_eval(struct args *args, const char *script, const char *keys)
     add(args, keys);
 }
 
-static struct redlock__bytes encode(struct args *args)
+static char *put_count(char *to, char kind, size_t count)
 {
-    struct redlock__bytes bytes = {NULL, 0};
-    char *data = NULL;
-    /* int in hiredis 0.14, long long since 1.0. */
-    long long len = redisFormatCommandArgv(&data, args->count, args->data, args->len);
-    if (len >= 0) {
-        bytes.data = data;
-        bytes.len = (size_t)len;
+    *to++ = kind;
+    to += digits(to, count);
+    memcpy(to, "\r\n", 2);
+    return to + 2;
+}
+
+static struct redlock__bytes encode(const struct args *args)
+{
+    struct redlock__bytes bytes;
+    size_t most = NUMBER_LEN + 3;
+    char *to = bytes.room;
+
+    bytes.len = 0;
+    bytes.heap = NULL;
+    for (int i = 0; i < args->count; i++)
+        most += NUMBER_LEN + 5 + args->len[i];
+    if (most > sizeof bytes.room)
+        to = bytes.heap = malloc(most);
+    if (to == NULL)
+        return bytes;
+    to = put_count(to, '*', (size_t)args->count);
+    for (int i = 0; i < args->count; i++) {
+        to = put_count(to, '$', args->len[i]);
+        memcpy(to, args->data[i], args->len[i]);
+        memcpy(to + args->len[i], "\r\n", 2);
+        to += args->len[i] + 2;
     }
+    bytes.len = (size_t)(to - redlock__bytes_data(&bytes));
     return bytes;
 }
 
@@ -408,7 +454,7 @@ struct redlock__bytes redlock__encode_grant(const void *key, size_t key_len, con
     struct args args = {0};
     char counter[REDLOCK_MAX_KEY_LEN + 32];
     if (!add_fenced(&args, redlock__grant_script, key, key_len, counter))
-        return (struct redlock__bytes){0};
+        return (struct redlock__bytes){.len = 0};
     add(&args, token);
     add_number(&args, ttl_ms);
     add_number(&args, heard);
@@ -423,7 +469,7 @@ struct redlock__bytes redlock__encode_settle(const void *key, size_t key_len, co
     struct args args = {0};
     char counter[REDLOCK_MAX_KEY_LEN + 32];
     if (!add_fenced(&args, redlock__settle_script, key, key_len, counter))
-        return (struct redlock__bytes){0};
+        return (struct redlock__bytes){.len = 0};
     add(&args, token);
     add_number(&args, fence);
     add(&args, base);
@@ -479,8 +525,7 @@ struct redlock__bytes redlock__encode_mark(const char *run_id, const char *old, 
 
 void redlock__bytes_free(struct redlock__bytes *bytes)
 {
-    if (bytes->data != NULL)
-        redisFreeCommand(bytes->data);
-    bytes->data = NULL;
+    free(bytes->heap);
+    bytes->heap = NULL;
     bytes->len = 0;
 }

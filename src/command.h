@@ -1,8 +1,9 @@
 /*
  * What is said to a primary, and what its answers mean.
  *
- * Requests are encoded by hiredis' formatter, replies decoded by its reader; the
- * table from reply to vote is here and nowhere else. Pure.
+ * Requests are encoded here, without memory from the heap for keys of a usual length; replies are
+ * decoded in node.c, by hiredis' reader unless they are of the shortest kinds. The table from reply
+ * to vote is here and nowhere else. Pure.
  */
 #ifndef REDLOCK__COMMAND_H
 #define REDLOCK__COMMAND_H
@@ -39,7 +40,7 @@ enum redlock__command {
     REDLOCK__CMD_PUSH,           /* DEL, LPUSH: wakes one */
     REDLOCK__CMD_REPLICAS,       /* WAIT: how many have it (replicas.h) */
     REDLOCK__CMD_PUSHED,         /* PEXPIRE behind it: value 0 where one was woken */
-    /* facts (facts.h), in the greeting and in samples */
+    /* from here on facts (facts.h), in the greeting and in samples */
     REDLOCK__CMD_INFO_SERVER,
     REDLOCK__CMD_INFO_REPLICATION,
     REDLOCK__CMD_SETTINGS, /* CONFIG GET of what is below */
@@ -54,9 +55,15 @@ enum redlock__command {
 
 /* Encoded bytes; free with redlock__bytes_free(). */
 struct redlock__bytes {
-    char *data; /* NULL: out of memory */
-    size_t len;
+    size_t len; /* 0: out of memory */
+    char *heap; /* NULL: they are in `room` */
+    char room[1536];
 };
+
+static inline const char *redlock__bytes_data(const struct redlock__bytes *bytes)
+{
+    return bytes->heap != NULL ? bytes->heap : bytes->room;
+}
 
 struct redlock__bytes redlock__encode_auth(const char *user, const char *password);
 struct redlock__bytes redlock__encode_select(uint32_t database);

@@ -168,7 +168,7 @@ bool redlock__owes_callback_locked(const redlock_client *client)
  */
 static bool others_will_send_locked(const redlock_client *client)
 {
-    bool driver_in_poll = redlock__io_stale(client->io, REDLOCK__DRIVER, INT64_MIN);
+    bool driver_in_poll = redlock__io_in_poll(client->io, REDLOCK__DRIVER);
 
     return atomic_load(&client->arriving) > 0 ||
            (client->woken > 0 && (client->brief || !driver_in_poll));
@@ -180,8 +180,9 @@ void redlock__settle_locked(redlock_client *client)
     if (!others_will_send_locked(client))
         redlock__io_flush(client->io);
     take_events_locked(client);
-    redlock__wake_party_locked(client, REDLOCK__DRIVER,
-                               redlock__engine_next_deadline(client->engine));
+    if (redlock__io_in_poll(client->io, REDLOCK__DRIVER))
+        redlock__wake_party_locked(client, REDLOCK__DRIVER,
+                                   redlock__engine_next_deadline(client->engine));
     if (redlock__owes_callback_locked(client)) {
         if (client->threaded)
             redlock__wake_party_locked(client, REDLOCK__BACKGROUND, INT64_MIN);

@@ -22,6 +22,13 @@ enum {
 
 /* ---- small things -------------------------------------------------------- */
 
+/* The node of a link may have something to tell. */
+static void note_news(struct redlock__engine *engine, uint32_t i)
+{
+    if (i < engine->n)
+        engine->news |= UINT32_C(1) << i;
+}
+
 static struct redlock__lease *next_work(struct redlock__engine *engine)
 {
     struct redlock__lease *lease = engine->work_head;
@@ -42,14 +49,13 @@ static void ask(struct redlock__engine *engine, struct redlock__inspection *insp
     struct redlock__bytes get = redlock__encode_get(name->key, name->len);
     struct redlock__bytes pttl = redlock__encode_pttl(name->key, name->len);
     int64_t deadline = redlock__engine_node_deadline(engine, engine->fleet.max_ttl_ms, now_ns);
-    struct redlock__node *to = engine->nodes[node];
 
-    if (get.data != NULL && pttl.data != NULL &&
-        redlock__node_request(to, &tag, &get, deadline, now_ns)) {
+    if (get.len != 0 && pttl.len != 0 &&
+        redlock__engine_request(engine, node, &tag, &get, deadline, now_ns)) {
         inspection->requests++;
         inspection->owed |= UINT32_C(1) << node;
         tag.command = REDLOCK__CMD_PTTL;
-        if (redlock__node_request(to, &tag, &pttl, deadline, now_ns))
+        if (redlock__engine_request(engine, node, &tag, &pttl, deadline, now_ns))
             inspection->requests++;
     }
     redlock__bytes_free(&get);
@@ -218,6 +224,8 @@ static void phase_changed(struct redlock__engine *engine, uint32_t i, int64_t no
     enum redlock__node_phase was = engine->phases[i], is = redlock__node_phase(node);
 
     engine->phases[i] = is;
+    engine->stirred = true;
+    engine->changes[i] = redlock__node_changes(node);
     if (is == REDLOCK__NODE_PHASE_READY)
         redlock__wake_greeted(engine, i);
     if (is == REDLOCK__NODE_PHASE_READY)
@@ -249,11 +257,12 @@ static bool pump(struct redlock__engine *engine, uint32_t i, int64_t now_ns)
     struct redlock__node_event event;
     bool news = false;
 
+    engine->news &= ~(UINT32_C(1) << i);
     while (redlock__node_pull(engine->nodes[i], now_ns, &event)) {
         news = true;
         if (event.result == REDLOCK__RESULT_LATE)
             engine->stats.late_replies++;
-        if (redlock__fact_of(event.tag.command) != REDLOCK__FACTS)
+        if (event.tag.command >= REDLOCK__CMD_INFO_SERVER)
             redlock__watch_news(engine, i, &event, now_ns);
         else if (event.tag.command == REDLOCK__CMD_GET || event.tag.command == REDLOCK__CMD_PTTL)
             deliver_inspection(engine, i, &event, now_ns);
@@ -262,7 +271,7 @@ static bool pump(struct redlock__engine *engine, uint32_t i, int64_t now_ns)
         else if (!redlock__native_news(engine, i, &event, now_ns))
             redlock__engine_deliver(engine, i, &event, now_ns);
     }
-    if (redlock__node_phase(engine->nodes[i]) != engine->phases[i]) {
+    if (redlock__node_changes(engine->nodes[i]) != engine->changes[i]) {
         phase_changed(engine, i, now_ns);
         news = true;
     }
@@ -277,10 +286,13 @@ void redlock__engine_run(struct redlock__engine *engine, int64_t now_ns)
         struct redlock__lease *lease;
 
         more = false;
-        for (uint32_t i = 0; i < engine->n; i++)
-            more |= pump(engine, i, now_ns);
-        more |= redlock__replicas_pump(engine, now_ns);
-        more |= redlock__wake_pump(engine, now_ns);
+        for (uint32_t i = 0; i < engine->n && engine->news != 0; i++)
+            if ((engine->news >> i & 1) != 0)
+                more |= pump(engine, i, now_ns);
+        if (engine->seen.links > engine->n) {
+            more |= redlock__replicas_pump(engine, now_ns);
+            more |= redlock__wake_pump(engine, now_ns);
+        }
         while ((lease = next_work(engine)) != NULL) {
             redlock__serve_lease(engine, lease, now_ns);
             more = true;
@@ -290,28 +302,9 @@ void redlock__engine_run(struct redlock__engine *engine, int64_t now_ns)
 
 /* ---- links -------------------------------------------------------------- */
 
-static struct redlock__node *link_node(const struct redlock__engine *engine, uint32_t i)
-{
-    return i < engine->n ? engine->nodes[i] : engine->sides[i - engine->n].node;
-}
-
-uint32_t redlock__engine_links(const struct redlock__engine *engine)
-{
-    uint32_t sides = REDLOCK__SIDE_LINKS;
-
-    while (sides > 0 && engine->sides[sides - 1].node == NULL)
-        sides--;
-    return engine->n + sides;
-}
-
 uint32_t redlock__engine_primary(const struct redlock__engine *engine, uint32_t i)
 {
     return i < engine->n ? i : engine->sides[i - engine->n].primary;
-}
-
-struct redlock__node *redlock__engine_node(struct redlock__engine *engine, uint32_t i)
-{
-    return link_node(engine, i);
 }
 
 /* ---- timers ------------------------------------------------------------- */
@@ -376,16 +369,22 @@ static bool handle_own_deadlines(struct redlock__engine *engine, int64_t now_ns)
     return true;
 }
 
+/* Leases' ends, then answers, and then a node's deadlines: an answer may have been waiting in its
+ * socket all the time. */
 void redlock__engine_handle_deadline(struct redlock__engine *engine, int64_t now_ns)
 {
     bool due = handle_own_deadlines(engine, now_ns);
 
+    if (engine->news != 0 || engine->seen.links > engine->n)
+        redlock__engine_run(engine, now_ns);
     for (uint32_t i = 0; i < redlock__engine_links(engine); i++) {
         struct redlock__node *node = redlock__engine_node(engine, i);
 
         if (node == NULL || now_ns < redlock__node_next_deadline(node))
             continue;
         redlock__node_handle_deadline(node, now_ns);
+        note_news(engine, i);
+        engine->stirred = true;
         due = true;
     }
     if (due)
@@ -396,7 +395,7 @@ int64_t redlock__engine_next_deadline(const struct redlock__engine *engine)
 {
     int64_t next = engine->earliest_ns;
     for (uint32_t i = 0; i < redlock__engine_links(engine); i++) {
-        const struct redlock__node *node = link_node(engine, i);
+        const struct redlock__node *node = redlock__engine_node(engine, i);
 
         if (node != NULL)
             next = redlock__min(next, redlock__node_next_deadline(node));
@@ -409,7 +408,9 @@ int64_t redlock__engine_next_deadline(const struct redlock__engine *engine)
 void redlock__engine_connected(struct redlock__engine *engine, uint32_t i, int64_t now_ns)
 {
     redlock__engine_handle_deadline(engine, now_ns);
-    redlock__node_connected(link_node(engine, i), now_ns);
+    redlock__node_connected(redlock__engine_node(engine, i), now_ns);
+    note_news(engine, i);
+    engine->stirred = true;
     redlock__engine_run(engine, now_ns);
 }
 
@@ -417,18 +418,27 @@ void redlock__engine_node_failed(struct redlock__engine *engine, uint32_t i, con
                                  int64_t now_ns)
 {
     redlock__engine_handle_deadline(engine, now_ns);
-    redlock__node_fail(link_node(engine, i), text, now_ns);
+    redlock__node_fail(redlock__engine_node(engine, i), text, now_ns);
+    note_news(engine, i);
+    engine->stirred = true;
     redlock__engine_run(engine, now_ns);
 }
 
-/* A lease's own end comes before any answer for it. A node's deadlines come after: the next
- * node's answer may have been waiting in its socket all the time. */
+/* A lease's own end comes before any answer for it. */
 void redlock__engine_receive(struct redlock__engine *engine, uint32_t i, const char *data,
                              size_t len, int64_t now_ns)
 {
     (void)handle_own_deadlines(engine, now_ns);
-    redlock__node_receive(link_node(engine, i), data, len, now_ns);
-    redlock__engine_run(engine, now_ns);
+    redlock__node_receive(redlock__engine_node(engine, i), data, len, now_ns);
+    note_news(engine, i);
+}
+
+bool redlock__engine_stirred(struct redlock__engine *engine)
+{
+    bool stirred = engine->stirred;
+
+    engine->stirred = false;
+    return stirred;
 }
 
 bool redlock__engine_owed(const struct redlock__engine *engine)

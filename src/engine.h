@@ -62,24 +62,48 @@ void redlock__engine_free(struct redlock__engine *engine);
 enum {
     REDLOCK__MAX_LINKS = REDLOCK_MAX_NODES + REDLOCK__SIDE_LINKS
 };
-uint32_t redlock__engine_links(const struct redlock__engine *engine);
+
+/* What the driver asks for at every turn: read through the two functions below, without a call.
+ * Written by the engine alone. */
+struct redlock__engine_seen {
+    uint32_t links;
+    struct redlock__node *nodes[REDLOCK__MAX_LINKS];
+};
+
+static inline const struct redlock__engine_seen *
+redlock__engine_see(const struct redlock__engine *engine)
+{
+    return (const struct redlock__engine_seen *)(const void *)engine; /* its first member */
+}
+
+static inline uint32_t redlock__engine_links(const struct redlock__engine *engine)
+{
+    return redlock__engine_see(engine)->links;
+}
 /* Which primary's endpoint a link is to. */
 uint32_t redlock__engine_primary(const struct redlock__engine *engine, uint32_t i);
 
 /* Of a link; NULL where a side link isn't in use.
  * For tasks and output (node.h, "for the driver"); anything that brings news goes through
  * the four calls below instead of the node's own. */
-struct redlock__node *redlock__engine_node(struct redlock__engine *engine, uint32_t i);
+static inline struct redlock__node *redlock__engine_node(const struct redlock__engine *engine,
+                                                         uint32_t i)
+{
+    return redlock__engine_see(engine)->nodes[i];
+}
 void redlock__engine_connected(struct redlock__engine *engine, uint32_t i, int64_t now_ns);
 void redlock__engine_node_failed(struct redlock__engine *engine, uint32_t i, const char *text,
                                  int64_t now_ns);
-/* now_ns is read after the bytes were. Hand over all that can be read, and only then call
- * redlock__engine_handle_deadline(): deadlines of leases are looked at here too, those of
- * requests are not. */
+/* now_ns is read after the bytes were. Hand over all that can be read, and then call
+ * redlock__engine_handle_deadline(), which takes in what they say. Deadlines of leases are looked
+ * at here too. */
 void redlock__engine_receive(struct redlock__engine *engine, uint32_t i, const char *data,
                              size_t len, int64_t now_ns);
 void redlock__engine_handle_deadline(struct redlock__engine *engine, int64_t now_ns);
 int64_t redlock__engine_next_deadline(const struct redlock__engine *engine);
+/* Since it was last asked, some node may have got output or a task: nothing else gives the driver
+ * something to do for one. */
+bool redlock__engine_stirred(struct redlock__engine *engine);
 /* Some answer is owed. */
 bool redlock__engine_owed(const struct redlock__engine *engine);
 /* Removals, or requests to READY nodes, are on their way: worth waiting for before the

@@ -61,6 +61,26 @@ bool redlock__engine_gate_open(struct redlock__engine *engine, uint32_t counted,
     return false;
 }
 
+void redlock__engine_hurry(struct redlock__engine *engine, int64_t now_ns)
+{
+    for (uint32_t i = 0; i < engine->n; i++)
+        redlock__node_hurry(engine->nodes[i], now_ns);
+    engine->stirred = true;
+}
+
+/* Where it fails, the link may have, which is news. */
+bool redlock__engine_request(struct redlock__engine *engine, uint32_t i,
+                             const struct redlock__tag *tag, const struct redlock__bytes *bytes,
+                             int64_t deadline_ns, int64_t now_ns)
+{
+    bool sent = redlock__node_request(engine->nodes[i], tag, bytes, deadline_ns, now_ns);
+
+    engine->stirred = true;
+    if (!sent)
+        engine->news |= UINT32_C(1) << i;
+    return sent;
+}
+
 const char *redlock__engine_absence(const struct redlock__node *node)
 {
     const char *text = redlock__node_text(node);

@@ -19,6 +19,7 @@ struct redlock__log_line {
 };
 
 struct redlock__engine {
+    struct redlock__engine_seen seen; /* comes first: see engine.h */
     uint32_t n, drift_ppm;
     int64_t node_timeout_ms, connect_timeout_ns;
     void (*entropy)(void *context, void *buf, size_t len);
@@ -39,7 +40,10 @@ struct redlock__engine {
     struct redlock__log_line log[REDLOCK__LOG_LINES];
     uint32_t log_first, log_count;
     enum redlock__node_phase phases[REDLOCK_MAX_NODES]; /* as last seen */
-    struct redlock__node *nodes[REDLOCK_MAX_NODES];
+    uint32_t changes[REDLOCK_MAX_NODES];                /* of phases, as last seen */
+    uint32_t news;                /* primaries whose nodes may have something to tell */
+    bool stirred;                 /* see redlock__engine_stirred() */
+    struct redlock__node **nodes; /* those of the primaries, in `seen` */
 
     struct redlock__node_config *configs; /* n: of the nodes, for side links */
     struct redlock__side sides[REDLOCK__SIDE_LINKS];
@@ -85,6 +89,14 @@ uint32_t redlock__engine_counting(const struct redlock__engine *engine);
 
 /* Every node is ready and has told since when it runs, or is down and not about to connect. */
 bool redlock__engine_settled(const struct redlock__engine *engine, int64_t now_ns);
+
+/* redlock__node_request() to a primary. */
+bool redlock__engine_request(struct redlock__engine *engine, uint32_t i,
+                             const struct redlock__tag *tag, const struct redlock__bytes *bytes,
+                             int64_t deadline_ns, int64_t now_ns);
+
+/* redlock__node_hurry() for all. */
+void redlock__engine_hurry(struct redlock__engine *engine, int64_t now_ns);
 
 /* Why nothing can be sent to a node that is not ready. */
 const char *redlock__engine_absence(const struct redlock__node *node);

@@ -349,7 +349,7 @@ void redlock__facts_take(struct redlock__facts *facts, enum redlock__command com
 {
     enum redlock__fact fact = redlock__fact_of(command);
 
-    if (fact == REDLOCK__FACTS) {
+    if (fact >= REDLOCK__FACTS) {
         note_refusal(facts, command, reply);
         return;
     }

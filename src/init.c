@@ -374,10 +374,9 @@ struct redlock__init *redlock__engine_init(struct redlock__engine *engine,
     init = calloc(1, sizeof *init + engine->n * sizeof init->results[0]);
     if (init == NULL)
         return NULL;
-    for (uint32_t i = 0; i < engine->n; i++) {
+    for (uint32_t i = 0; i < engine->n; i++)
         init->results[i].elapsed_us = -1;
-        redlock__node_hurry(engine->nodes[i], now_ns);
-    }
+    redlock__engine_hurry(engine, now_ns);
     *rc = 0;
     init->config = *config;
     init->gate_ns = redlock__add(now_ns, engine->connect_timeout_ns);

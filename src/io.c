@@ -277,7 +277,8 @@ static void do_tasks(struct redlock__io *io, uint32_t i, int64_t now_ns)
 
     if (node == NULL)
         return;
-    while ((task = redlock__node_take_task(node, now_ns)) != REDLOCK__TASK_NONE) {
+    while (redlock__node_has_task(node, now_ns)) {
+        task = redlock__node_take_task(node, now_ns);
         if (task == REDLOCK__TASK_CONNECT)
             start_connect(io, i);
         else
@@ -345,8 +346,12 @@ static void register_links(struct redlock__io *io)
     }
 }
 
+/* As long as no node was stirred, and nothing happened to a link but that it was read, there is
+ * nothing to do. */
 void redlock__io_flush(struct redlock__io *io)
 {
+    if (!redlock__engine_stirred(io->engine) && !io->news)
+        return;
     io->news = true;
     for (int pass = 0; io->news && pass < PASSES; pass++) {
         int64_t now_ns = redlock__clock_ns();
@@ -355,6 +360,7 @@ void redlock__io_flush(struct redlock__io *io)
             do_tasks(io, i, now_ns);
             send_output(io, i, now_ns);
         }
+        io->news = redlock__engine_stirred(io->engine) || io->news;
     }
     if (io->loop_fd >= 0)
         register_links(io);
@@ -368,8 +374,10 @@ void redlock__io_read(struct redlock__io *io, enum redlock__party party)
     int64_t now_ns = redlock__clock_ns();
 
     watch->in_poll = false;
-    if (watch->signal.raised || watch->fds[0].revents != 0)
+    if (watch->signal.raised || watch->fds[0].revents != 0) {
         redlock__signal_lower(&watch->signal);
+        io->news = true; /* a lookup may have ended */
+    }
     if (watch->scope == REDLOCK__WATCH_ALL)
         io->looked_ns = now_ns;
     for (uint32_t i = 0; i < watch->count; i++) {
@@ -378,6 +386,8 @@ void redlock__io_read(struct redlock__io *io, enum redlock__party party)
         if (ready == 0 || watch->generation[i] != link->generation ||
             redlock__node_has_task(redlock__engine_node(io->engine, i), now_ns))
             continue;
+        if ((ready & POLLOUT) != 0 || link->state != LINK_OPEN || link->tls != NULL)
+            io->news = true;
         if ((ready & POLLOUT) != 0)
             link->blocked = false;
         if (link->state == LINK_CONNECTING)
@@ -426,6 +436,7 @@ int redlock__io_new(const struct redlock__settings *settings, struct redlock__en
     made->user_timeout_ms = settings->max_ttl_ms != 0 ? settings->max_ttl_ms : USER_TIMEOUT_MS;
     made->looked_ns = redlock__clock_ns();
     made->loop_fd = -1;
+    made->news = true;
     for (uint32_t i = 0; i < REDLOCK__MAX_LINKS; i++)
         made->links[i].fd = -1;
     for (int i = 0; i < REDLOCK__PARTIES; i++)

@@ -55,7 +55,7 @@ struct redlock__io {
     int64_t user_timeout_ms;
     int64_t looked_ns;
     int loop_fd;
-    bool news; /* the engine was told something: other nodes may have tasks or output */
+    bool news; /* something happened to a link: there may be more to do, also for others */
     struct link links[REDLOCK__MAX_LINKS];
     struct watch watches[REDLOCK__PARTIES];
     char buffer[REDLOCK__IO_BUFFER];

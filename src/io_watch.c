@@ -65,6 +65,11 @@ int64_t redlock__io_looked_ns(const struct redlock__io *io)
     return io->looked_ns;
 }
 
+bool redlock__io_in_poll(const struct redlock__io *io, enum redlock__party party)
+{
+    return io->watches[party].in_poll;
+}
+
 bool redlock__io_stale(const struct redlock__io *io, enum redlock__party party, int64_t until_ns)
 {
     const struct watch *watch = &io->watches[party];

@@ -123,9 +123,9 @@ static bool put(struct redlock__engine *engine, struct redlock__grant *grant,
                 const struct redlock__tag *tag, const struct redlock__bytes *bytes, uint32_t node,
                 int64_t now_ns)
 {
-    if (bytes->data == NULL ||
-        !redlock__node_request(engine->nodes[node], tag, bytes,
-                               deadline_for(engine, grant, node, tag->round, now_ns), now_ns))
+    if (bytes->len == 0 ||
+        !redlock__engine_request(engine, node, tag, bytes,
+                                 deadline_for(engine, grant, node, tag->round, now_ns), now_ns))
         return false;
     grant->requests++;
     engine->stats.requests++;
@@ -152,34 +152,47 @@ static struct redlock__tag tag_for(const struct redlock__engine *engine,
     return tag;
 }
 
+/* To those in `nodes` for which this way was chosen, all the same bytes. */
+static uint32_t send_by(struct redlock__engine *engine, struct redlock__grant *grant, enum way way,
+                        enum redlock__command command, uint32_t round_no, uint32_t nodes,
+                        int64_t ttl_ms, int64_t now_ns)
+{
+    struct redlock__tag tag = tag_for(engine, grant, way, command, round_no, ttl_ms);
+    uint32_t first = 0, sent = 0;
+    struct redlock__bytes bytes;
+
+    while ((nodes >> first & 1) == 0)
+        first++;
+    bytes = encode(engine, grant, way, command, first, ttl_ms);
+    for (uint32_t i = first; i < engine->n; i++)
+        if ((nodes >> i & 1) != 0 && put(engine, grant, &tag, &bytes, i, now_ns))
+            sent |= UINT32_C(1) << i;
+    redlock__bytes_free(&bytes);
+    return sent;
+}
+
 uint32_t redlock__native_send(struct redlock__engine *engine, struct redlock__grant *grant,
                               enum redlock__command command, uint32_t round_no, uint32_t nodes,
                               int64_t ttl_ms, int64_t now_ns)
 {
-    struct redlock__bytes bytes[WAYS] = {{0}};
-    enum way ways[REDLOCK_MAX_NODES] = {BY_SCRIPT};
-    uint32_t sent = 0;
+    uint32_t by[WAYS] = {0}, asked = 0, sent = 0;
 
-    for (uint32_t i = 0; i < engine->n; i++) /* before sending changes what is the longest */
-        ways[i] = choose(engine, grant, command, i, ttl_ms);
-    for (uint32_t i = 0; i < engine->n; i++) {
-        struct redlock__tag tag = tag_for(engine, grant, ways[i], command, round_no, ttl_ms);
-
+    for (uint32_t i = 0; i < engine->n; i++) { /* before sending changes what is the longest */
         if ((nodes >> i & 1) == 0)
             continue;
-        if (asks(grant, command, i)) {
-            struct redlock__bytes asking = encode(engine, grant, ways[i], command, i, ttl_ms);
-            sent |= (uint32_t)put(engine, grant, &tag, &asking, i, now_ns) << i;
-            redlock__bytes_free(&asking);
-            continue;
-        }
-        if (bytes[ways[i]].data == NULL)
-            bytes[ways[i]] = encode(engine, grant, ways[i], command, i, ttl_ms);
-        if (put(engine, grant, &tag, &bytes[ways[i]], i, now_ns))
-            sent |= UINT32_C(1) << i;
+        if (asks(grant, command, i))
+            asked = UINT32_C(1) << i;
+        else
+            by[choose(engine, grant, command, i, ttl_ms)] |= UINT32_C(1) << i;
+    }
+    if (asked != 0) {
+        enum way way = choose(engine, grant, command, grant->asked_at - 1, ttl_ms);
+        sent |= send_by(engine, grant, way, command, round_no, asked, ttl_ms, now_ns);
     }
     for (uint32_t way = 0; way < WAYS; way++)
-        redlock__bytes_free(&bytes[way]);
+        if (by[way] != 0)
+            sent |=
+                send_by(engine, grant, (enum way)way, command, round_no, by[way], ttl_ms, now_ns);
     return sent;
 }
 

@@ -10,37 +10,24 @@
  * many it took. A reply to a request of which no byte was taken was unasked, and fails the link.
  *
  * Pauses. Each failure but the first after a link that served for a while doubles them.
- *
- * Replies. All answers to our commands are of five types; any other first byte fails the link
- * before hiredis' reader sees it. Arrays are short and flat: hiredis' own maker of them would take
- * memory for as many elements as a peer names.
  */
 #include "node.h"
 
 #include <assert.h>
-#include <hiredis/hiredis.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "replies.h"
 #include "validity.h"
 
 #define FIRST_OUT ((size_t)4096)
-#define MAX_ELEMENTS 64 /* of an array */
-
-/* The number of elements is an int up to hiredis 0.14. */
-#if HIREDIS_MAJOR >= 1
-typedef size_t array_size;
-#else
-typedef int array_size;
-#endif
 
 struct redlock__node {
+    struct redlock__node_seen seen; /* comes first: see node.h */
     struct redlock__node_config config;
-    enum redlock__node_phase phase;
-    enum redlock__node_task closing; /* CLOSE or ABORT not yet told, else NONE */
     char text[REDLOCK_TEXT_LEN];
 
     struct redlock__ring ring; /* dropped ones included */
@@ -49,20 +36,14 @@ struct redlock__node {
     int64_t overdue_ns;        /* deadlines up to here are missed: as last told */
     struct redlock__facts facts;
 
-    char *out; /* out_head .. out_tail waits to be sent */
-    size_t out_size, out_head, out_tail;
     uint64_t sent; /* bytes of this connection taken by the driver */
 
-    redisReader *reader; /* of this connection */
-    redisReplyObjectFunctions functions;
-    void *(*make_array)(const redisReadTask *task, array_size elements);
-    bool array_refused;
-    int64_t received_ns; /* when the last byte came */
+    struct redlock__replies replies; /* of this connection */
+    int64_t received_ns;             /* when the last byte came */
 
     int64_t connecting_since_ns; /* of the present or last connect */
     bool securing;               /* in it: only the handshake of TLS is missing */
     int64_t ready_since_ns;
-    int64_t retry_ns; /* when DOWN */
     int64_t pause_ms; /* before the connect after the next failure; 0: at once */
     uint64_t random;
     uint64_t connects, disconnects;
@@ -75,16 +56,42 @@ static uint32_t owed(const struct redlock__node *node)
     return node->ring.count - node->dropped;
 }
 
+/* ---- deadlines ----------------------------------------------------------- */
+
+static int64_t connect_deadline(const struct redlock__node *node)
+{
+    return redlock__add(node->connecting_since_ns, node->config.connect_timeout_ns);
+}
+
+static int64_t silence_deadline(const struct redlock__node *node)
+{
+    if (owed(node) == 0)
+        return REDLOCK__NEVER;
+    int64_t since_ns =
+        redlock__max(node->received_ns, redlock__ring_at(&node->ring, node->dropped)->queued_ns);
+    return redlock__add(since_ns, node->config.silence_limit_ns);
+}
+
+/* What it is now; what others see may be earlier. */
+static int64_t next_deadline(const struct redlock__node *node)
+{
+    if (node->seen.phase == REDLOCK__NODE_PHASE_DOWN)
+        return node->seen.retry_ns;
+    if (node->seen.phase != REDLOCK__NODE_PHASE_READY)
+        return connect_deadline(node);
+    return redlock__min(node->ring.min_deadline_ns, silence_deadline(node));
+}
+
 static bool reserve_out(struct redlock__node *node, size_t len)
 {
-    size_t size = node->out_size == 0 ? FIRST_OUT : node->out_size;
-    while (size - node->out_tail < len)
+    size_t size = node->seen.out_size == 0 ? FIRST_OUT : node->seen.out_size;
+    while (size - node->seen.out_tail < len)
         size *= 2;
-    char *out = size > node->out_size ? realloc(node->out, size) : node->out;
+    char *out = size > node->seen.out_size ? realloc(node->seen.out, size) : node->seen.out;
     if (out == NULL)
         return false;
-    node->out = out;
-    node->out_size = size;
+    node->seen.out = out;
+    node->seen.out_size = size;
     return true;
 }
 
@@ -92,15 +99,15 @@ static bool reserve_out(struct redlock__node *node, size_t len)
 static bool append(struct redlock__node *node, const struct redlock__tag *tag,
                    const struct redlock__bytes *bytes, int64_t deadline_ns, int64_t now_ns)
 {
-    if (bytes->data == NULL || !redlock__ring_reserve(&node->ring) ||
-        !reserve_out(node, bytes->len))
+    if (bytes->len == 0 || !redlock__ring_reserve(&node->ring) || !reserve_out(node, bytes->len))
         return false;
-    uint64_t begin = node->sent + (node->out_tail - node->out_head);
-    struct redlock__pending pending = {
-        .tag = *tag, .queued_ns = now_ns, .deadline_ns = deadline_ns, .begin = begin};
-    redlock__ring_push(&node->ring, &pending);
-    memcpy(node->out + node->out_tail, bytes->data, bytes->len);
-    node->out_tail += bytes->len;
+    uint64_t begin = node->sent + (node->seen.out_tail - node->seen.out_head);
+    struct redlock__pending *pending = redlock__ring_push(&node->ring, deadline_ns);
+    pending->tag = *tag;
+    pending->queued_ns = now_ns;
+    pending->begin = begin;
+    memcpy(node->seen.out + node->seen.out_tail, redlock__bytes_data(bytes), bytes->len);
+    node->seen.out_tail += bytes->len;
     return true;
 }
 
@@ -119,12 +126,12 @@ static int64_t jittered_ns(struct redlock__node *node, int64_t pause_ms)
 
 static void schedule_retry(struct redlock__node *node, int64_t now_ns)
 {
-    bool was_ready = node->phase == REDLOCK__NODE_PHASE_READY;
+    bool was_ready = node->seen.phase == REDLOCK__NODE_PHASE_READY;
     if (was_ready && now_ns - node->ready_since_ns >= REDLOCK__BACKOFF_CAP_MS * REDLOCK__MS)
         node->pause_ms = 0;
     if (!was_ready)
         node->pause_ms = redlock__max(node->pause_ms, REDLOCK__BACKOFF_BASE_MS);
-    node->retry_ns = redlock__add(now_ns, jittered_ns(node, node->pause_ms));
+    node->seen.retry_ns = redlock__add(now_ns, jittered_ns(node, node->pause_ms));
     node->pause_ms = redlock__min(redlock__max(node->pause_ms * 2, REDLOCK__BACKOFF_BASE_MS),
                                   REDLOCK__BACKOFF_CAP_MS);
 }
@@ -132,10 +139,11 @@ static void schedule_retry(struct redlock__node *node, int64_t now_ns)
 /* The one place where the phase changes. */
 static void enter(struct redlock__node *node, enum redlock__node_phase next, int64_t now_ns)
 {
-    assert(next == REDLOCK__NODE_PHASE_DOWN ? node->phase != next : node->phase + 1 == next);
+    assert(next == REDLOCK__NODE_PHASE_DOWN ? node->seen.phase != next
+                                            : node->seen.phase + 1 == next);
     switch (next) {
     case REDLOCK__NODE_PHASE_DOWN:
-        if (node->phase == REDLOCK__NODE_PHASE_READY)
+        if (node->seen.phase == REDLOCK__NODE_PHASE_READY)
             node->disconnects++;
         schedule_retry(node, now_ns);
         break;
@@ -152,7 +160,9 @@ static void enter(struct redlock__node *node, enum redlock__node_phase next, int
         node->received_ns = now_ns;
         break;
     }
-    node->phase = next;
+    node->seen.phase = next;
+    node->seen.changes++;
+    node->seen.deadline_ns = next_deadline(node);
 }
 
 /* Marks what the failed link owed, and says whether a SET may still be on its way. */
@@ -184,13 +194,11 @@ __attribute__((format(printf, 3, 4))) static void fail(struct redlock__node *nod
     va_end(arguments);
     redlock__printable(node->text, sizeof(node->text), node->text, strlen(node->text));
 
-    node->closing = drop_requests(node) ? REDLOCK__TASK_ABORT : REDLOCK__TASK_CLOSE;
-    free(node->out);
-    node->out = NULL;
-    node->out_size = node->out_head = node->out_tail = 0;
-    if (node->reader != NULL)
-        redisReaderFree(node->reader);
-    node->reader = NULL;
+    node->seen.closing = drop_requests(node) ? REDLOCK__TASK_ABORT : REDLOCK__TASK_CLOSE;
+    free(node->seen.out);
+    node->seen.out = NULL;
+    node->seen.out_size = node->seen.out_head = node->seen.out_tail = 0;
+    redlock__replies_close(&node->replies);
     enter(node, REDLOCK__NODE_PHASE_DOWN, now_ns);
 }
 
@@ -242,7 +250,8 @@ static void greeting_answered(struct redlock__node *node, const struct redisRepl
                               int64_t now_ns)
 {
     struct redlock__answer answer;
-    struct redlock__pending asked = redlock__ring_pop(&node->ring);
+    const struct redlock__pending asked = *redlock__ring_at(&node->ring, 0);
+    redlock__ring_pop(&node->ring);
     redlock__decode(asked.tag.command, reply, &answer);
     redlock__facts_take(&node->facts, asked.tag.command, reply, asked.queued_ns, now_ns);
     node->greeting--;
@@ -253,31 +262,6 @@ static void greeting_answered(struct redlock__node *node, const struct redisRepl
 }
 
 /* ---- replies ------------------------------------------------------------ */
-
-/* In place of the reader's own: see above. */
-static void *make_array(const redisReadTask *task, array_size elements)
-{
-    struct redlock__node *node = task->privdata;
-    if (task->parent != NULL || elements > MAX_ELEMENTS) {
-        node->array_refused = true;
-        return NULL;
-    }
-    return node->make_array(task, elements);
-}
-
-static redisReader *make_reader(struct redlock__node *node)
-{
-    redisReader *reader = redisReaderCreate();
-    if (reader == NULL)
-        return NULL;
-    node->functions = *reader->fn;
-    node->functions.createArray = make_array;
-    node->make_array = reader->fn->createArray;
-    node->array_refused = false;
-    reader->fn = &node->functions;
-    reader->privdata = node;
-    return reader;
-}
 
 /* A primary that is full says so unasked and hangs up. */
 static void fail_unasked(struct redlock__node *node, const redisReply *reply, int64_t now_ns)
@@ -293,31 +277,15 @@ static void fail_unasked(struct redlock__node *node, const redisReply *reply, in
 /* The next reply, to the first entry; NULL: none, or the link has failed. */
 static redisReply *next_reply(struct redlock__node *node, int64_t now_ns)
 {
-    redisReader *reader = node->reader;
-    void *reply = NULL;
-    if (reader == NULL || reader->len == reader->pos)
+    const char *problem;
+    redisReply *reply = redlock__replies_next(&node->replies, &problem);
+    if (reply == NULL && problem != NULL)
+        fail(node, now_ns, "%s", problem);
+    if (reply == NULL)
         return NULL;
-    char first = reader->buf[reader->pos]; /* of a reply, if ridx is -1 */
-    if (reader->ridx < 0 && memchr("+-:$*", first, 5) == NULL) {
-        fail(node, now_ns, "protocol error: a reply starts with byte 0x%02x%s",
-             (unsigned)(unsigned char)first, first == 0x15 ? ", as one of a TLS port does" : "");
-        return NULL;
-    }
-    if (redisReaderGetReply(reader, &reply) != REDIS_OK) {
-        bool out_of_memory = reader->err == REDIS_ERR_OOM && !node->array_refused;
-        fail(node, now_ns, "%s%s", out_of_memory ? "" : "protocol error: ",
-             node->array_refused ? "a long or nested array" : reader->errstr);
-        return NULL;
-    }
-    if (reply == NULL) {
-        if (reader->len - reader->pos > REDLOCK__NODE_MAX_REPLY)
-            fail(node, now_ns, "protocol error: a reply of more than %d bytes",
-                 REDLOCK__NODE_MAX_REPLY);
-        return NULL;
-    }
     if (node->ring.count == 0 || node->sent <= redlock__ring_at(&node->ring, 0)->begin) {
         fail_unasked(node, reply, now_ns);
-        freeReplyObject(reply);
+        redlock__replies_done(&node->replies, reply);
         return NULL;
     }
     return reply;
@@ -326,30 +294,34 @@ static redisReply *next_reply(struct redlock__node *node, int64_t now_ns)
 /* Consumes the greeting's answers received so far, and nothing behind them. */
 static void settle_greeting(struct redlock__node *node, int64_t now_ns)
 {
-    while (node->phase == REDLOCK__NODE_PHASE_GREETING && node->dropped == 0) {
+    while (node->seen.phase == REDLOCK__NODE_PHASE_GREETING && node->dropped == 0) {
         redisReply *reply = next_reply(node, now_ns);
         if (reply == NULL)
             return;
         greeting_answered(node, reply, now_ns);
-        freeReplyObject(reply);
+        redlock__replies_done(&node->replies, reply);
     }
 }
 
 static bool pull_answer(struct redlock__node *node, int64_t now_ns,
                         struct redlock__node_event *event)
 {
-    if (node->phase != REDLOCK__NODE_PHASE_READY)
+    if (node->seen.phase != REDLOCK__NODE_PHASE_READY)
         return false;
     redisReply *reply = next_reply(node, now_ns);
     if (reply == NULL)
         return false;
-    struct redlock__pending e = redlock__ring_pop(&node->ring);
-    *event = (struct redlock__node_event){.result = REDLOCK__RESULT_ANSWER, .tag = e.tag};
-    if (e.timed_out)
-        event->result = REDLOCK__RESULT_LATE;
-    redlock__decode(e.tag.command, reply, &event->answer);
-    redlock__facts_take(&node->facts, e.tag.command, reply, e.queued_ns, now_ns);
-    freeReplyObject(reply);
+    const struct redlock__pending *e = redlock__ring_at(&node->ring, 0);
+    event->result = e->timed_out ? REDLOCK__RESULT_LATE : REDLOCK__RESULT_ANSWER;
+    event->tag = e->tag;
+    event->written = event->timed_out = false;
+    redlock__decode(e->tag.command, reply, &event->answer);
+    if (reply->type == REDIS_REPLY_ERROR || e->tag.command >= REDLOCK__CMD_INFO_SERVER)
+        redlock__facts_take(&node->facts, e->tag.command, reply, e->queued_ns, now_ns);
+    redlock__ring_pop(&node->ring);
+    if (owed(node) == 0)
+        node->seen.deadline_ns = REDLOCK__NEVER;
+    redlock__replies_done(&node->replies, reply);
     return true;
 }
 
@@ -358,6 +330,8 @@ static bool pull_answer(struct redlock__node *node, int64_t now_ns,
 static bool pull_timeout(struct redlock__node *node, struct redlock__node_event *event)
 {
     const struct redlock__pending *e = redlock__ring_overdue(&node->ring, node->overdue_ns);
+    if (e == NULL && node->seen.deadline_ns <= node->overdue_ns)
+        node->seen.deadline_ns = next_deadline(node);
     if (e == NULL)
         return false;
     *event = (struct redlock__node_event){.result = REDLOCK__RESULT_TIMEOUT, .tag = e->tag};
@@ -372,12 +346,13 @@ static bool pull_dropped(struct redlock__node *node, struct redlock__node_event 
     if (node->dropped == 0)
         return false;
     node->dropped--;
-    struct redlock__pending e = redlock__ring_pop(&node->ring);
-    *event = (struct redlock__node_event){.result = REDLOCK__RESULT_DROPPED, .tag = e.tag};
+    const struct redlock__pending *e = redlock__ring_at(&node->ring, 0);
+    *event = (struct redlock__node_event){.result = REDLOCK__RESULT_DROPPED, .tag = e->tag};
     event->answer.vote = REDLOCK_VOTE_DOWN;
     memcpy(event->answer.text, node->text, sizeof(event->answer.text));
-    event->written = e.written;
-    event->timed_out = e.timed_out;
+    event->written = e->written;
+    event->timed_out = e->timed_out;
+    redlock__ring_pop(&node->ring);
     return true;
 }
 
@@ -391,6 +366,7 @@ struct redlock__node *redlock__node_new(const struct redlock__node_config *confi
     node->config = *config;
     node->random = config->seed;
     node->connecting_since_ns = INT64_MIN;
+    node->seen.deadline_ns = next_deadline(node);
     redlock__ring_init(&node->ring);
     return node;
 }
@@ -399,16 +375,10 @@ void redlock__node_free(struct redlock__node *node)
 {
     if (node == NULL)
         return;
-    if (node->reader != NULL)
-        redisReaderFree(node->reader);
-    free(node->out);
+    redlock__replies_destroy(&node->replies);
+    free(node->seen.out);
     redlock__ring_destroy(&node->ring);
     free(node);
-}
-
-enum redlock__node_phase redlock__node_phase(const struct redlock__node *node)
-{
-    return node->phase;
 }
 
 const char *redlock__node_address(const struct redlock__node *node)
@@ -449,24 +419,31 @@ bool redlock__node_owes(const struct redlock__node *node)
 bool redlock__node_request(struct redlock__node *node, const struct redlock__tag *tag,
                            const struct redlock__bytes *bytes, int64_t deadline_ns, int64_t now_ns)
 {
-    if (node->phase != REDLOCK__NODE_PHASE_READY)
+    if (node->seen.phase != REDLOCK__NODE_PHASE_READY)
         return false;
     if (owed(node) >= REDLOCK__NODE_MAX_PENDING) {
         fail(node, now_ns, "more than %d requests without an answer", REDLOCK__NODE_MAX_PENDING);
         return false;
     }
-    if (bytes->len > REDLOCK__NODE_MAX_OUT - (node->out_tail - node->out_head)) {
+    if (bytes->len > REDLOCK__NODE_MAX_OUT - (node->seen.out_tail - node->seen.out_head)) {
         fail(node, now_ns, "more than %d bytes waiting to be sent", REDLOCK__NODE_MAX_OUT);
         return false;
     }
-    return append(node, tag, bytes, deadline_ns, now_ns);
+    if (!append(node, tag, bytes, deadline_ns, now_ns))
+        return false;
+    deadline_ns = redlock__min(deadline_ns, redlock__add(now_ns, node->config.silence_limit_ns));
+    node->seen.deadline_ns = redlock__min(node->seen.deadline_ns, deadline_ns);
+    return true;
 }
 
 bool redlock__node_pull(struct redlock__node *node, int64_t now_ns,
                         struct redlock__node_event *event)
 {
-    if (pull_dropped(node, event) || pull_timeout(node, event))
-        return true;
+    if (node->dropped > 0 || node->seen.deadline_ns <= node->overdue_ns)
+        if (pull_dropped(node, event) || pull_timeout(node, event))
+            return true;
+    if (!redlock__replies_any(&node->replies))
+        return false;
     settle_greeting(node, now_ns);
     /* Reading may fail the link, and then there is something dropped to tell. */
     return pull_answer(node, now_ns, event) || pull_dropped(node, event);
@@ -475,50 +452,27 @@ bool redlock__node_pull(struct redlock__node *node, int64_t now_ns,
 void redlock__node_hurry(struct redlock__node *node, int64_t now_ns)
 {
     int64_t since_ns = redlock__add(node->connecting_since_ns, REDLOCK__HURRY_MS * REDLOCK__MS);
-    if (node->phase == REDLOCK__NODE_PHASE_DOWN && now_ns > since_ns)
-        node->retry_ns = redlock__min(node->retry_ns, now_ns);
+    if (node->seen.phase == REDLOCK__NODE_PHASE_DOWN && now_ns > since_ns)
+        node->seen.deadline_ns = node->seen.retry_ns = redlock__min(node->seen.retry_ns, now_ns);
 }
 
 void redlock__node_rest(struct redlock__node *node, int64_t now_ns)
 {
-    if (node->phase != REDLOCK__NODE_PHASE_DOWN)
+    if (node->seen.phase != REDLOCK__NODE_PHASE_DOWN)
         fail(node, now_ns, "not needed any more");
-    node->retry_ns = REDLOCK__NEVER;
-}
-
-static int64_t connect_deadline(const struct redlock__node *node)
-{
-    return redlock__add(node->connecting_since_ns, node->config.connect_timeout_ns);
-}
-
-static int64_t silence_deadline(const struct redlock__node *node)
-{
-    if (owed(node) == 0)
-        return REDLOCK__NEVER;
-    int64_t since_ns =
-        redlock__max(node->received_ns, redlock__ring_at(&node->ring, node->dropped)->queued_ns);
-    return redlock__add(since_ns, node->config.silence_limit_ns);
-}
-
-int64_t redlock__node_next_deadline(const struct redlock__node *node)
-{
-    if (node->phase == REDLOCK__NODE_PHASE_DOWN)
-        return node->retry_ns;
-    if (node->phase != REDLOCK__NODE_PHASE_READY)
-        return connect_deadline(node);
-    return redlock__min(node->ring.min_deadline_ns, silence_deadline(node));
+    node->seen.deadline_ns = node->seen.retry_ns = REDLOCK__NEVER;
 }
 
 void redlock__node_handle_deadline(struct redlock__node *node, int64_t now_ns)
 {
     settle_greeting(node, now_ns);
     node->overdue_ns = now_ns;
-    bool ready = node->phase == REDLOCK__NODE_PHASE_READY;
-    bool greeting = node->phase == REDLOCK__NODE_PHASE_GREETING;
+    bool ready = node->seen.phase == REDLOCK__NODE_PHASE_READY;
+    bool greeting = node->seen.phase == REDLOCK__NODE_PHASE_GREETING;
     if (ready && now_ns >= silence_deadline(node))
         fail(node, now_ns, "silent for %" PRId64 " ms",
              node->config.silence_limit_ns / REDLOCK__MS);
-    if ((greeting || node->phase == REDLOCK__NODE_PHASE_CONNECTING) &&
+    if ((greeting || node->seen.phase == REDLOCK__NODE_PHASE_CONNECTING) &&
         now_ns >= connect_deadline(node))
         fail(node, now_ns, "%s within %" PRId64 " ms%s",
              greeting ? "no answer to the greeting" : "no connection",
@@ -528,16 +482,10 @@ void redlock__node_handle_deadline(struct redlock__node *node, int64_t now_ns)
 
 /* ---- for the driver ----------------------------------------------------- */
 
-bool redlock__node_has_task(const struct redlock__node *node, int64_t now_ns)
-{
-    return node->closing != REDLOCK__TASK_NONE ||
-           (node->phase == REDLOCK__NODE_PHASE_DOWN && now_ns >= node->retry_ns);
-}
-
 enum redlock__node_task redlock__node_take_task(struct redlock__node *node, int64_t now_ns)
 {
-    enum redlock__node_task task = node->closing;
-    node->closing = REDLOCK__TASK_NONE;
+    enum redlock__node_task task = node->seen.closing;
+    node->seen.closing = REDLOCK__TASK_NONE;
     if (task != REDLOCK__TASK_NONE || !redlock__node_has_task(node, now_ns))
         return task;
     enter(node, REDLOCK__NODE_PHASE_CONNECTING, now_ns);
@@ -546,17 +494,16 @@ enum redlock__node_task redlock__node_take_task(struct redlock__node *node, int6
 
 void redlock__node_securing(struct redlock__node *node)
 {
-    node->securing = node->phase == REDLOCK__NODE_PHASE_CONNECTING;
+    node->securing = node->seen.phase == REDLOCK__NODE_PHASE_CONNECTING;
 }
 
 void redlock__node_connected(struct redlock__node *node, int64_t now_ns)
 {
-    if (node->phase != REDLOCK__NODE_PHASE_CONNECTING)
+    if (node->seen.phase != REDLOCK__NODE_PHASE_CONNECTING)
         return;
     enter(node, REDLOCK__NODE_PHASE_GREETING, now_ns);
-    node->reader = make_reader(node);
     node->facts = (struct redlock__facts){0};
-    if (node->reader == NULL || !send_greeting(node, now_ns))
+    if (!redlock__replies_open(&node->replies) || !send_greeting(node, now_ns))
         fail(node, now_ns, "out of memory");
 }
 
@@ -564,37 +511,31 @@ void redlock__node_fail(struct redlock__node *node, const char *text, int64_t no
 {
     /* What the primary said before it hung up tells more than that it did. */
     settle_greeting(node, now_ns);
-    if (node->phase != REDLOCK__NODE_PHASE_DOWN)
+    if (node->seen.phase != REDLOCK__NODE_PHASE_DOWN)
         fail(node, now_ns, "%s", text);
-}
-
-const char *redlock__node_output(const struct redlock__node *node, size_t *len)
-{
-    *len = node->out_tail - node->out_head;
-    return *len > 0 ? node->out + node->out_head : "";
 }
 
 void redlock__node_sent(struct redlock__node *node, size_t len, int64_t now_ns)
 {
     (void)now_ns;
-    assert(len <= node->out_tail - node->out_head);
+    assert(len <= node->seen.out_tail - node->seen.out_head);
     node->sent += len;
-    node->out_head += len;
-    size_t rest = node->out_tail - node->out_head;
-    if (rest > node->out_head)
+    node->seen.out_head += len;
+    size_t rest = node->seen.out_tail - node->seen.out_head;
+    if (rest > node->seen.out_head)
         return;
     /* No byte is moved more often than another was sent. */
     if (rest > 0)
-        memcpy(node->out, node->out + node->out_head, rest);
-    node->out_head = 0;
-    node->out_tail = rest;
+        memcpy(node->seen.out, node->seen.out + node->seen.out_head, rest);
+    node->seen.out_head = 0;
+    node->seen.out_tail = rest;
 }
 
 void redlock__node_receive(struct redlock__node *node, const char *data, size_t len, int64_t now_ns)
 {
-    if (node->reader == NULL || len == 0)
+    if (len == 0)
         return;
     node->received_ns = now_ns;
-    if (redisReaderFeed(node->reader, data, len) != REDIS_OK)
+    if (!redlock__replies_receive(&node->replies, data, len))
         fail(node, now_ns, "out of memory");
 }

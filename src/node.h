@@ -29,7 +29,6 @@
 
 enum {
     REDLOCK__NODE_MAX_PENDING = 65536,        /* requests without an answer */
-    REDLOCK__NODE_MAX_REPLY = 1024 * 1024,    /* bytes buffered for one reply */
     REDLOCK__NODE_MAX_OUT = 64 * 1024 * 1024, /* bytes waiting to be sent */
     REDLOCK__BACKOFF_BASE_MS = 20,            /* first pause after a failed connect */
     REDLOCK__BACKOFF_CAP_MS = 1000,           /* longest, before a jitter of a quarter */
@@ -81,13 +80,37 @@ struct redlock__node_event {
 
 struct redlock__node;
 
+/* The part of a node that its driver asks for at every turn: read through the functions below,
+ * without a call. Written by node.c alone. */
+struct redlock__node_seen {
+    enum redlock__node_phase phase;
+    uint32_t changes;                /* of it, so far */
+    enum redlock__node_task closing; /* CLOSE or ABORT not yet told, else NONE */
+    int64_t retry_ns;                /* when DOWN */
+    int64_t deadline_ns;             /* no later than the next */
+    char *out;                       /* out_head .. out_tail waits to be sent */
+    size_t out_size, out_head, out_tail;
+};
+
+static inline const struct redlock__node_seen *redlock__node_see(const struct redlock__node *node)
+{
+    return (const struct redlock__node_seen *)(const void *)node; /* its first member */
+}
+
 /* NULL: out of memory. Starts DOWN and due at once. */
 struct redlock__node *redlock__node_new(const struct redlock__node_config *config);
 void redlock__node_free(struct redlock__node *node); /* NULL accepted; pending is forgotten */
 
 /* --- for the engine --- */
 
-enum redlock__node_phase redlock__node_phase(const struct redlock__node *node);
+static inline enum redlock__node_phase redlock__node_phase(const struct redlock__node *node)
+{
+    return redlock__node_see(node)->phase;
+}
+static inline uint32_t redlock__node_changes(const struct redlock__node *node) /* of the phase */
+{
+    return redlock__node_see(node)->changes;
+}
 const char *redlock__node_address(const struct redlock__node *node);
 const char *redlock__node_text(const struct redlock__node *node);     /* why last down; "" */
 uint32_t redlock__node_pending(const struct redlock__node *node);     /* owed, greeting excluded */
@@ -123,8 +146,12 @@ void redlock__node_hurry(struct redlock__node *node, int64_t now_ns);
 /* Nobody wants it any more: closes the connection in order, and connects no more. */
 void redlock__node_rest(struct redlock__node *node, int64_t now_ns);
 
-/* Earliest of: retry time, connect deadline, request deadline, silence. */
-int64_t redlock__node_next_deadline(const struct redlock__node *node);
+/* Earliest of: retry time, connect deadline, request deadline, silence; or earlier: what a request
+ * was waited for until, that has been answered since. */
+static inline int64_t redlock__node_next_deadline(const struct redlock__node *node)
+{
+    return redlock__node_see(node)->deadline_ns;
+}
 void redlock__node_handle_deadline(struct redlock__node *node, int64_t now_ns);
 
 /* --- for the driver --- */
@@ -132,7 +159,13 @@ void redlock__node_handle_deadline(struct redlock__node *node, int64_t now_ns);
 /* Reading it takes it: CLOSE and ABORT are told once, CONNECT once per connect. CLOSE
  * or ABORT comes before the CONNECT that follows it. */
 enum redlock__node_task redlock__node_take_task(struct redlock__node *node, int64_t now_ns);
-bool redlock__node_has_task(const struct redlock__node *node, int64_t now_ns);
+static inline bool redlock__node_has_task(const struct redlock__node *node, int64_t now_ns)
+{
+    const struct redlock__node_seen *seen = redlock__node_see(node);
+
+    return seen->closing != REDLOCK__TASK_NONE ||
+           (seen->phase == REDLOCK__NODE_PHASE_DOWN && now_ns >= seen->retry_ns);
+}
 
 /* While CONNECTING: the peer took the connection, and TLS's handshake has begun. */
 void redlock__node_securing(struct redlock__node *node);
@@ -144,7 +177,13 @@ void redlock__node_connected(struct redlock__node *node, int64_t now_ns);
 void redlock__node_fail(struct redlock__node *node, const char *text, int64_t now_ns);
 
 /* Bytes to send: *len may be 0. Then say how many were taken. */
-const char *redlock__node_output(const struct redlock__node *node, size_t *len);
+static inline const char *redlock__node_output(const struct redlock__node *node, size_t *len)
+{
+    const struct redlock__node_seen *seen = redlock__node_see(node);
+
+    *len = seen->out_tail - seen->out_head;
+    return *len > 0 ? seen->out + seen->out_head : "";
+}
 void redlock__node_sent(struct redlock__node *node, size_t len, int64_t now_ns);
 
 /* Bytes received. */

@@ -117,8 +117,8 @@ uint32_t redlock__replicas_send(struct redlock__engine *engine, struct redlock__
     else
         bytes = redlock__encode_extend_writing(name->key, name->len, grant->token, ttl_ms);
     sent =
-        bytes.data != NULL &&
-        redlock__node_request(turn->side->node, &tag, &bytes,
+        bytes.len != 0 &&
+        redlock__side_request(engine, turn->side, &tag, &bytes,
                               redlock__engine_node_deadline(engine, grant->ttl_ms, now_ns), now_ns);
     redlock__bytes_free(&bytes);
     if (!sent)
@@ -142,8 +142,8 @@ static bool send_wait(struct redlock__engine *engine, struct redlock__turn *turn
     struct redlock__bytes bytes = redlock__encode_wait(replicas->wanted, replicas->timeout_ms);
     int64_t until_ns = redlock__add(redlock__engine_node_deadline(engine, grant->ttl_ms, now_ns),
                                     redlock__ms_to_ns(replicas->timeout_ms));
-    bool sent = bytes.data != NULL &&
-                redlock__node_request(turn->side->node, &tag, &bytes, until_ns, now_ns);
+    bool sent =
+        bytes.len != 0 && redlock__side_request(engine, turn->side, &tag, &bytes, until_ns, now_ns);
 
     redlock__bytes_free(&bytes);
     grant->requests += sent;
@@ -272,7 +272,7 @@ void redlock__replicas_handle_deadline(struct redlock__engine *engine, int64_t n
         if (turn->side == NULL || turn->busy)
             continue;
         if (now_ns >= turn->idle_until_ns) {
-            redlock__side_leave(turn->side, now_ns);
+            redlock__side_leave(engine, turn->side, now_ns);
             turn->side = NULL;
         } else {
             redlock__engine_touch(engine, turn->idle_until_ns);

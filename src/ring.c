@@ -3,7 +3,6 @@
  */
 #include "ring.h"
 
-#include <assert.h>
 #include <stdlib.h>
 
 #include "validity.h"
@@ -19,12 +18,6 @@ void redlock__ring_destroy(struct redlock__ring *ring)
 {
     free(ring->entries);
     redlock__ring_init(ring);
-}
-
-struct redlock__pending *redlock__ring_at(const struct redlock__ring *ring, uint32_t i)
-{
-    assert(i < ring->size);
-    return &ring->entries[(ring->head + i) & (ring->size - 1)];
 }
 
 bool redlock__ring_reserve(struct redlock__ring *ring)
@@ -44,21 +37,23 @@ bool redlock__ring_reserve(struct redlock__ring *ring)
     return true;
 }
 
-void redlock__ring_push(struct redlock__ring *ring, const struct redlock__pending *pending)
+struct redlock__pending *redlock__ring_push(struct redlock__ring *ring, int64_t deadline_ns)
 {
-    *redlock__ring_at(ring, ring->count++) = *pending;
-    ring->min_deadline_ns = redlock__min(ring->min_deadline_ns, pending->deadline_ns);
+    struct redlock__pending *pending = redlock__ring_at(ring, ring->count++);
+
+    pending->deadline_ns = deadline_ns;
+    pending->timed_out = pending->written = false;
+    ring->min_deadline_ns = redlock__min(ring->min_deadline_ns, deadline_ns);
+    return pending;
 }
 
-struct redlock__pending redlock__ring_pop(struct redlock__ring *ring)
+void redlock__ring_pop(struct redlock__ring *ring)
 {
-    struct redlock__pending first = *redlock__ring_at(ring, 0);
     ring->sweep -= ring->sweep > 0 ? 1 : 0;
     ring->head = (ring->head + 1) & (ring->size - 1);
     ring->count--;
     if (ring->count == 0)
         ring->min_deadline_ns = REDLOCK__NEVER;
-    return first;
 }
 
 void redlock__ring_disarm(struct redlock__ring *ring)

@@ -43,12 +43,18 @@ void redlock__ring_init(struct redlock__ring *ring);
 void redlock__ring_destroy(struct redlock__ring *ring);
 
 /* i < count, 0: the oldest */
-struct redlock__pending *redlock__ring_at(const struct redlock__ring *ring, uint32_t i);
+static inline struct redlock__pending *redlock__ring_at(const struct redlock__ring *ring,
+                                                        uint32_t i)
+{
+    return &ring->entries[(ring->head + i) & (ring->size - 1)];
+}
 
 /* Makes room for one more; false: out of memory. */
 bool redlock__ring_reserve(struct redlock__ring *ring);
-void redlock__ring_push(struct redlock__ring *ring, const struct redlock__pending *pending);
-struct redlock__pending redlock__ring_pop(struct redlock__ring *ring);
+/* The new last one, with that deadline; the rest of it is the caller's to fill in. */
+struct redlock__pending *redlock__ring_push(struct redlock__ring *ring, int64_t deadline_ns);
+/* Drops the oldest; what it pointed to stays readable until the next push. */
+void redlock__ring_pop(struct redlock__ring *ring);
 
 /* No entry is due any more: their connection is gone. */
 void redlock__ring_disarm(struct redlock__ring *ring);

@@ -8,16 +8,16 @@
 
 static enum redlock__verdict verdict(const struct redlock__round *round)
 {
-    uint32_t answers = redlock__count(round->ours | round->free | round->foreign);
-    uint32_t owed = redlock__count(round->owed);
+    uint32_t answers;
 
     if (redlock__count(round->ours & round->counted) >= round->quorum)
         return REDLOCK__ROUND_WON;
     if (redlock__count((round->ours | round->owed) & round->counted) >= round->quorum)
         return REDLOCK__ROUND_OPEN;
+    answers = redlock__count(round->ours | round->free | round->foreign);
     if (answers >= round->quorum)
         return REDLOCK__ROUND_BUSY;
-    if (answers + owed < round->quorum)
+    if (answers + redlock__count(round->owed) < round->quorum)
         return REDLOCK__ROUND_NO_QUORUM;
     return REDLOCK__ROUND_OPEN;
 }

@@ -114,7 +114,7 @@ static struct redlock__bytes encode(const struct redlock__grant *grant,
     case REDLOCK__CMD_MARK:
         break;
     }
-    return (struct redlock__bytes){0};
+    return (struct redlock__bytes){.len = 0};
 }
 
 /* GRANT or SETTLE, which carry what the primary is to remember. Returns those that took it. */
@@ -139,8 +139,8 @@ static uint32_t send_fenced(struct redlock__engine *engine, struct redlock__leas
                 ? redlock__encode_grant(name->key, name->len, grant->token, grant->ttl_ms,
                                         name->heard, base)
                 : redlock__encode_settle(name->key, name->len, grant->token, lease->fence, base);
-        if (bytes.data != NULL &&
-            redlock__node_request(engine->nodes[i], &tag, &bytes, deadline_ns, now_ns)) {
+        if (bytes.len != 0 &&
+            redlock__engine_request(engine, i, &tag, &bytes, deadline_ns, now_ns)) {
             sent |= UINT32_C(1) << i;
             grant->requests++;
             engine->stats.requests++;
@@ -156,7 +156,7 @@ static uint32_t send_grant(struct redlock__engine *engine, struct redlock__grant
                            int64_t ttl_ms, int64_t now_ns)
 {
     struct redlock__tag tag = {.owner = grant, .command = command, .round = round_no};
-    struct redlock__bytes bytes = {0};
+    struct redlock__bytes bytes;
     uint32_t sent = 0, asked;
 
     if (engine->replicas.wanted != 0 &&
@@ -170,13 +170,14 @@ static uint32_t send_grant(struct redlock__engine *engine, struct redlock__grant
     }
     if (command == REDLOCK__CMD_EXTEND || command == REDLOCK__CMD_RELEASE)
         return redlock__native_send(engine, grant, command, round_no, nodes, ttl_ms, now_ns);
-    if (nodes != 0)
-        bytes = encode(grant, command, ttl_ms);
-    for (uint32_t i = 0; i < engine->n && bytes.data != NULL; i++) {
+    if (nodes == 0)
+        return 0;
+    bytes = encode(grant, command, ttl_ms);
+    for (uint32_t i = 0; i < engine->n && bytes.len != 0; i++) {
         if ((nodes & (UINT32_C(1) << i)) == 0 ||
-            !redlock__node_request(engine->nodes[i], &tag, &bytes,
-                                   redlock__engine_node_deadline(engine, grant->ttl_ms, now_ns),
-                                   now_ns))
+            !redlock__engine_request(engine, i, &tag, &bytes,
+                                     redlock__engine_node_deadline(engine, grant->ttl_ms, now_ns),
+                                     now_ns))
             continue;
         sent |= UINT32_C(1) << i;
         grant->requests++;

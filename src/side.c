@@ -43,8 +43,12 @@ static void tidy(struct redlock__side *side, int64_t now_ns)
 
 void redlock__side_tidy(struct redlock__engine *engine, int64_t now_ns)
 {
-    for (uint32_t i = 0; i < REDLOCK__SIDE_LINKS; i++)
-        tidy(&engine->sides[i], now_ns);
+    for (uint32_t i = engine->n; i < engine->seen.links; i++) {
+        tidy(&engine->sides[i - engine->n], now_ns);
+        engine->seen.nodes[i] = engine->sides[i - engine->n].node;
+    }
+    while (engine->seen.links > engine->n && engine->seen.nodes[engine->seen.links - 1] == NULL)
+        engine->seen.links--;
 }
 
 struct redlock__side *redlock__side_take(struct redlock__engine *engine, uint32_t primary,
@@ -60,13 +64,28 @@ struct redlock__side *redlock__side_take(struct redlock__engine *engine, uint32_
         config.silence_limit_ns = redlock__add(config.silence_limit_ns, more_silence_ns);
         config.seed += ++engine->sides_taken * UINT64_C(0xd1342543de82ef95);
         *side = (struct redlock__side){.node = redlock__node_new(&config), .primary = primary};
-        return side->node != NULL ? side : NULL;
+        if (side->node == NULL)
+            return NULL;
+        engine->stirred = true;
+        engine->seen.nodes[engine->n + i] = side->node;
+        if (engine->seen.links <= engine->n + i)
+            engine->seen.links = engine->n + i + 1;
+        return side;
     }
     return NULL;
 }
 
-void redlock__side_leave(struct redlock__side *side, int64_t now_ns)
+void redlock__side_leave(struct redlock__engine *engine, struct redlock__side *side, int64_t now_ns)
 {
     side->left = true;
     redlock__node_rest(side->node, now_ns);
+    engine->stirred = true;
+}
+
+bool redlock__side_request(struct redlock__engine *engine, struct redlock__side *side,
+                           const struct redlock__tag *tag, const struct redlock__bytes *bytes,
+                           int64_t deadline_ns, int64_t now_ns)
+{
+    engine->stirred = true;
+    return redlock__node_request(side->node, tag, bytes, deadline_ns, now_ns);
 }

@@ -36,7 +36,12 @@ void redlock__side_free(struct redlock__engine *engine);
  * in use, or out of memory. */
 struct redlock__side *redlock__side_take(struct redlock__engine *engine, uint32_t primary,
                                          int64_t more_silence_ns);
-void redlock__side_leave(struct redlock__side *side, int64_t now_ns);
+void redlock__side_leave(struct redlock__engine *engine, struct redlock__side *side,
+                         int64_t now_ns);
+/* redlock__node_request() to it. */
+bool redlock__side_request(struct redlock__engine *engine, struct redlock__side *side,
+                           const struct redlock__tag *tag, const struct redlock__bytes *bytes,
+                           int64_t deadline_ns, int64_t now_ns);
 
 /* Forgets what links that were left still had to tell. */
 void redlock__side_tidy(struct redlock__engine *engine, int64_t now_ns);

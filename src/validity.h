@@ -40,10 +40,10 @@ static inline uint32_t redlock__majority(uint32_t n)
 
 static inline uint32_t redlock__count(uint32_t mask)
 {
-    uint32_t n = 0;
-    for (; mask != 0; mask &= mask - 1)
-        n++;
-    return n;
+    mask -= mask >> 1 & UINT32_C(0x55555555); /* of two bits each, of four, of eight, of all */
+    mask = (mask & UINT32_C(0x33333333)) + (mask >> 2 & UINT32_C(0x33333333));
+    mask = (mask + (mask >> 4)) & UINT32_C(0x0f0f0f0f);
+    return mask * UINT32_C(0x01010101) >> 24;
 }
 
 /* Of a ttl >= 0: the part that clocks running at different rates may eat. */

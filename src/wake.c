@@ -106,7 +106,6 @@ static void refused(struct redlock__engine *engine, int64_t until_ns[], uint32_t
 static void push(struct redlock__engine *engine, struct redlock__name *name, uint32_t primary,
                  int64_t now_ns)
 {
-    struct redlock__node *node = engine->nodes[primary];
     int64_t deadline_ns = redlock__engine_node_deadline(engine, engine->fleet.max_ttl_ms, now_ns);
 
     uint32_t in_line = name->wake != NULL && name->wake->blocked; /* so it may be ours */
@@ -119,7 +118,7 @@ static void push(struct redlock__engine *engine, struct redlock__name *name, uin
                                    .command = last ? REDLOCK__CMD_PUSHED : REDLOCK__CMD_PUSH,
                                    .round = in_line};
         struct redlock__bytes bytes = redlock__encode_push(name->key, name->len, part, PUSHED_MS);
-        bool sent = redlock__node_request(node, &tag, &bytes, deadline_ns, now_ns);
+        bool sent = redlock__engine_request(engine, primary, &tag, &bytes, deadline_ns, now_ns);
 
         redlock__bytes_free(&bytes);
         if (!sent)
@@ -229,10 +228,10 @@ static bool is_wanted(const struct redlock__name *name, int64_t now_ns)
            (head->last_reason == REDLOCK_PENDING && (already || now_ns < name->crowded_ns));
 }
 
-static void leave_side(struct redlock__wake *wake, int64_t now_ns)
+static void leave_side(struct redlock__engine *engine, struct redlock__wake *wake, int64_t now_ns)
 {
     if (wake->side != NULL)
-        redlock__side_leave(wake->side, now_ns);
+        redlock__side_leave(engine, wake->side, now_ns);
     wake->side = NULL;
     wake->blocked = false;
 }
@@ -241,7 +240,7 @@ static void forget(struct redlock__engine *engine, struct redlock__wake *wake, i
 {
     struct redlock__name *name = wake->name;
 
-    leave_side(wake, now_ns);
+    leave_side(engine, wake, now_ns);
     *wake = (struct redlock__wake){0};
     name->wake = NULL;
     redlock__name_unref(&engine->names, name);
@@ -284,7 +283,7 @@ static void end_wait(struct redlock__engine *engine, struct redlock__wake *wake,
     wake->waiting = wake->got = false;
     if (wake->side != NULL &&
         (wake->blocked || redlock__node_phase(wake->side->node) != REDLOCK__NODE_PHASE_READY))
-        leave_side(wake, now_ns);
+        leave_side(engine, wake, now_ns);
     wake->idle_until_ns = redlock__add(now_ns, redlock__ms_to_ns(IDLE_MS));
     redlock__engine_touch(engine, wake->idle_until_ns);
 }
@@ -317,11 +316,12 @@ static void block(struct redlock__engine *engine, struct redlock__wake *wake, in
     struct redlock__bytes pop = redlock__encode_block(name->key, name->len, BLOCK_S);
     int64_t deadline_ns = redlock__engine_node_deadline(engine, engine->fleet.max_ttl_ms, now_ns);
 
-    if (waiting.data != NULL && pop.data != NULL &&
-        redlock__node_request(wake->side->node, &tag, &waiting, deadline_ns, now_ns)) {
+    if (waiting.len != 0 && pop.len != 0 &&
+        redlock__side_request(engine, wake->side, &tag, &waiting, deadline_ns, now_ns)) {
         engine->stats.requests++;
         tag.command = REDLOCK__CMD_BLOCK;
-        wake->blocked = redlock__node_request(wake->side->node, &tag, &pop, REDLOCK__NEVER, now_ns);
+        wake->blocked =
+            redlock__side_request(engine, wake->side, &tag, &pop, REDLOCK__NEVER, now_ns);
         engine->stats.requests += wake->blocked;
     }
     redlock__bytes_free(&waiting);
@@ -336,7 +336,7 @@ static void stand_in_line(struct redlock__engine *engine, struct redlock__wake *
     int64_t block_ns = redlock__ms_to_ns(INT64_C(1000) * BLOCK_S);
 
     if (wake->side != NULL && wake->side->primary != primary)
-        leave_side(wake, now_ns);
+        leave_side(engine, wake, now_ns);
     if (primary == engine->n || now_ns < engine->wake.no_block_until_ns[primary])
         return;
     if (wake->side == NULL)
@@ -442,7 +442,7 @@ static bool pump(struct redlock__engine *engine, struct redlock__wake *wake, int
     if (wake->waiting)
         redlock__wake_settle(engine, wake->name, now_ns);
     else if (phase != REDLOCK__NODE_PHASE_READY)
-        leave_side(wake, now_ns);
+        leave_side(engine, wake, now_ns);
     return true;
 }
 

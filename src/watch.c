@@ -63,8 +63,8 @@ static bool ask(struct redlock__engine *engine, uint32_t i, enum redlock__comman
 {
     struct redlock__tag tag = {.command = command};
     int64_t deadline_ns = redlock__engine_node_deadline(engine, engine->fleet.max_ttl_ms, now_ns);
-    bool sent = bytes.data != NULL &&
-                redlock__node_request(engine->nodes[i], &tag, &bytes, deadline_ns, now_ns);
+    bool sent =
+        bytes.len != 0 && redlock__engine_request(engine, i, &tag, &bytes, deadline_ns, now_ns);
 
     redlock__bytes_free(&bytes);
     engine->probes[i] += sent;

@@ -275,6 +275,8 @@ void sim_client_readable(struct sim *sim, struct sim_conn *conn)
     uint32_t client = conn->client;
     hear_connected(sim, conn);
     hear_bytes(sim, conn);
+    if (sim->clients[client].engine != NULL)
+        redlock__engine_handle_deadline(sim->clients[client].engine, clock_of(sim, client));
     sim_drive(sim, client);
 }
 

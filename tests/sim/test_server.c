@@ -26,7 +26,7 @@ static void teardown(void)
 static const char *ask(struct redlock__bytes bytes, int64_t now_ns)
 {
     struct sim_args args;
-    size_t used = sim_parse(bytes.data, bytes.len, &args);
+    size_t used = sim_parse(redlock__bytes_data(&bytes), bytes.len, &args);
     ck_assert_uint_eq(used, bytes.len);
     sim_server_execute(&server, &peer, &args, now_ns, &reply);
     redlock__bytes_free(&bytes);
@@ -50,8 +50,8 @@ START_TEST(a_command_is_whole_or_it_waits)
     struct redlock__bytes bytes = redlock__encode_set("a\r\n\0b", 5, "token", 1000);
     struct sim_args args;
     for (size_t len = 0; len < bytes.len; len++)
-        ck_assert_uint_eq(sim_parse(bytes.data, len, &args), 0);
-    ck_assert_uint_eq(sim_parse(bytes.data, bytes.len, &args), bytes.len);
+        ck_assert_uint_eq(sim_parse(redlock__bytes_data(&bytes), len, &args), 0);
+    ck_assert_uint_eq(sim_parse(redlock__bytes_data(&bytes), bytes.len, &args), bytes.len);
     ck_assert_uint_eq(args.count, 6);
     ck_assert_uint_eq(args.len[1], 5);
     ck_assert_int_eq(memcmp(args.data[1], "a\r\n\0b", 5), 0);

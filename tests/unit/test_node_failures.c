@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "node_driver.h"
+#include "replies.h"
 #include "validity.h"
 
 enum {
@@ -185,7 +186,7 @@ START_TEST(a_giant_reply_fails_the_link)
     ask(REDLOCK__CMD_RELEASE, 1, 5000);
     sent_all();
     receive("$2000000000\r\n");
-    for (size_t fed = 0; fed + sizeof(block) < REDLOCK__NODE_MAX_REPLY; fed += sizeof(block)) {
+    for (size_t fed = 0; fed + sizeof(block) < REDLOCK__MAX_REPLY; fed += sizeof(block)) {
         redlock__node_receive(node, block, sizeof(block), now);
         ck_assert_str_eq(pull_all(), "");
     }
@@ -221,7 +222,7 @@ END_TEST
 START_TEST(too_much_output_fails_the_link)
 {
     static char block[1024 * 1024];
-    struct redlock__bytes bytes = {block, sizeof(block)};
+    struct redlock__bytes bytes = {.len = sizeof(block), .heap = block};
     struct redlock__tag tag = {.command = REDLOCK__CMD_GET};
     make_ready();
     for (int i = 0; i < 64; i++)

@@ -24,9 +24,15 @@ static void teardown(void)
 
 static void push(uint32_t round, int64_t deadline_ns)
 {
-    struct redlock__pending pending = {.tag = {.round = round}, .deadline_ns = deadline_ns};
     ck_assert(redlock__ring_reserve(&ring));
-    redlock__ring_push(&ring, &pending);
+    redlock__ring_push(&ring, deadline_ns)->tag = (struct redlock__tag){.round = round};
+}
+
+static struct redlock__pending pop(void)
+{
+    struct redlock__pending first = *redlock__ring_at(&ring, 0);
+    redlock__ring_pop(&ring);
+    return first;
 }
 
 static uint32_t overdue(int64_t now_ns)
@@ -52,7 +58,7 @@ START_TEST(first_in_first_out_whatever_it_grew_to)
         for (int k = 0; k < 3; k++)
             push(++in, REDLOCK__NEVER);
         for (int k = 0; k < 2; k++)
-            ck_assert_uint_eq(redlock__ring_pop(&ring).tag.round, ++out);
+            ck_assert_uint_eq(pop().tag.round, ++out);
         ck_assert_uint_eq(ring.count, in - out);
         ck_assert_uint_eq(ring.size & (ring.size - 1), 0);
         for (uint32_t i = 0; i < ring.count; i++)
@@ -103,7 +109,7 @@ START_TEST(the_late_are_told_once_and_stay_where_they_are)
     ck_assert_uint_eq(overdue(50), 1);
     ck_assert_uint_eq(overdue(INT64_MAX - 1), 0);
     for (uint32_t round = 1; round <= 3; round++) {
-        struct redlock__pending pending = redlock__ring_pop(&ring);
+        struct redlock__pending pending = pop();
         ck_assert_uint_eq(pending.tag.round, round);
         ck_assert(pending.timed_out);
     }
@@ -194,7 +200,7 @@ static void step(int64_t now_ns)
         push(behind, list[behind].deadline_ns);
         behind++;
     } else if (kind < 7 && first < behind) {
-        struct redlock__pending pending = redlock__ring_pop(&ring);
+        struct redlock__pending pending = pop();
         ck_assert_uint_eq(pending.tag.round, first);
         ck_assert_int_eq(pending.timed_out, list[first].late);
         first++;

@@ -93,7 +93,8 @@ WRAPPED(int64_t, redlock__fence_choose,
 static void answer_yes(struct redlock__bytes *bytes)
 {
     static const char no[] = "> f then return -1 end", yes[] = "> f then return  1 end";
-    char *at = bytes->data != NULL ? memmem(bytes->data, bytes->len, no, sizeof no - 1) : NULL;
+    char *data = bytes->heap != NULL ? bytes->heap : bytes->room;
+    char *at = memmem(data, bytes->len, no, sizeof no - 1);
 
     _Static_assert(sizeof no == sizeof yes, "its length was told before");
     if (at != NULL)

@@ -168,7 +168,8 @@ void play_client_crash(struct scene *scene)
 
         (void)snprintf(name, sizeof name, "victim%d", i + 1);
         victim = scene_actor(scene, name, "P");
-        lock = act_acquire(scene, victim, "job-1", 5000, NULL);
+        /* Among a crowd, behind leases of those killed before: its turn may be long in coming. */
+        lock = act_acquire(scene, victim, "job-1", 20000, NULL);
         all_had_it = all_had_it && lock >= 0;
         scene_kill_worker(scene, victim);
         scene_span(scene, 1000, 500);

@@ -69,7 +69,7 @@ static void put_error(struct workers *workers, const char *what, const char *tex
 {
     char line[TEXT_LEN];
 
-    (void)snprintf(line, sizeof line, "%s: %.400s", what, text);
+    (void)snprintf(line, sizeof line, "%.32s: %.400s", what, text);
     history_put(workers->history, json_pack("{s:s, s:s}", "type", "error", "text", line));
 }
 

@@ -1,0 +1,232 @@
+/*
+ * See replies.h. What the reader has begun it has to end: bytes go to `in` only while it has
+ * nothing, and all of `in` goes to it as soon as it is to judge one reply.
+ */
+#include "replies.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FIRST_IN ((size_t)1024)
+#define MAX_ELEMENTS 64 /* of an array */
+#define MAX_DIGITS 18   /* of a number that fits for sure */
+
+/* ---- a connection's life -------------------------------------------------- */
+
+/* In place of the reader's own. */
+static void *make_array(const redisReadTask *task, redlock__array_size elements)
+{
+    struct redlock__replies *replies = task->privdata;
+
+    if (task->parent != NULL || elements > MAX_ELEMENTS) {
+        replies->array_refused = true;
+        return NULL;
+    }
+    return replies->make_array(task, elements);
+}
+
+bool redlock__replies_open(struct redlock__replies *replies)
+{
+    redisReader *reader = redisReaderCreate();
+
+    if (reader == NULL)
+        return false;
+    replies->functions = *reader->fn;
+    replies->functions.createArray = make_array;
+    replies->make_array = reader->fn->createArray;
+    replies->array_refused = false;
+    reader->fn = &replies->functions;
+    reader->privdata = replies;
+    replies->reader = reader;
+    return true;
+}
+
+void redlock__replies_close(struct redlock__replies *replies)
+{
+    if (replies->reader != NULL)
+        redisReaderFree(replies->reader);
+    replies->reader = NULL;
+    replies->in_head = replies->in_tail = 0;
+}
+
+void redlock__replies_destroy(struct redlock__replies *replies)
+{
+    redlock__replies_close(replies);
+    free(replies->in);
+    replies->in = NULL;
+}
+
+/* ---- bytes ---------------------------------------------------------------- */
+
+static bool keep(struct redlock__replies *replies, const char *data, size_t len)
+{
+    size_t size = replies->in_size == 0 ? FIRST_IN : replies->in_size;
+
+    if (replies->in_head == replies->in_tail)
+        replies->in_head = replies->in_tail = 0;
+    while (size - replies->in_tail < len)
+        size *= 2;
+    if (size > replies->in_size) {
+        char *in = realloc(replies->in, size);
+
+        if (in == NULL)
+            return false;
+        replies->in = in;
+        replies->in_size = size;
+    }
+    memcpy(replies->in + replies->in_tail, data, len);
+    replies->in_tail += len;
+    return true;
+}
+
+bool redlock__replies_receive(struct redlock__replies *replies, const char *data, size_t len)
+{
+    redisReader *reader = replies->reader;
+
+    if (reader == NULL)
+        return true;
+    if (reader->len != reader->pos || reader->ridx >= 0)
+        return redisReaderFeed(reader, data, len) == REDIS_OK;
+    return keep(replies, data, len);
+}
+
+/* ---- short replies -------------------------------------------------------- */
+
+/* The number whose digits begin at *at, without leading zeros and with its CRLF. False: none, or
+ * the reader is to say what is wrong with it. */
+static bool brief_number(const char **at, const char *end, long long *number)
+{
+    const char *p = *at;
+    bool negative = p < end && *p == '-';
+    const char *first = p += negative;
+    long long value = 0;
+
+    while (p < end && p - first < MAX_DIGITS && *p >= '0' && *p <= '9')
+        value = 10 * value + (*p++ - '0');
+    if (p == first || end - p < 2 || p[0] != '\r' || p[1] != '\n' ||
+        (*first == '0' && (p - first > 1 || negative)))
+        return false;
+    *number = negative ? -value : value;
+    *at = p + 2;
+    return true;
+}
+
+/* A string of the length read, at `text`. Its CRLF becomes its end: callers expect one. Returns
+ * where the next reply begins, NULL: not a short string. */
+static char *brief_string(char *text, const char *end, long long len, redisReply *reply)
+{
+    if (len == -1) {
+        reply->type = REDIS_REPLY_NIL;
+        return text;
+    }
+    if (len < 0 || end - text < 2 || len > end - text - 2 || text[len] != '\r' ||
+        text[len + 1] != '\n')
+        return NULL;
+    text[len] = '\0';
+    reply->type = REDIS_REPLY_STRING;
+    reply->str = text;
+    reply->len = (size_t)len;
+    return text + len + 2;
+}
+
+/* Takes the next reply out of what was received, if it is a short one that is there as a whole. */
+static bool take_brief(struct redlock__replies *replies)
+{
+    static char ok[] = "OK";
+    redisReply *reply = &replies->brief;
+    const char *at = replies->in + replies->in_head, *end = replies->in + replies->in_tail;
+    char kind = *at++;
+    long long number = 0;
+
+    if (kind == '+' && end - at >= 4 && memcmp(at, "OK\r\n", 4) == 0) {
+        reply->type = REDIS_REPLY_STATUS;
+        reply->str = ok;
+        reply->len = 2;
+        at += 4;
+    } else if ((kind != ':' && kind != '$') || !brief_number(&at, end, &number)) {
+        return false;
+    } else if (kind == ':') {
+        reply->type = REDIS_REPLY_INTEGER;
+        reply->integer = number;
+    } else {
+        at = brief_string(replies->in + (at - replies->in), end, number, reply);
+    }
+    if (at == NULL)
+        return false;
+    replies->in_head = (size_t)(at - replies->in);
+    return true;
+}
+
+/* ---- replies in their order ----------------------------------------------- */
+
+static redisReply *fail(struct redlock__replies *replies, const char **problem, const char *what)
+{
+    (void)snprintf(replies->problem, sizeof replies->problem, "protocol error: %s", what);
+    *problem = replies->problem;
+    return NULL;
+}
+
+static redisReply *fail_first(struct redlock__replies *replies, const char **problem, char first)
+{
+    char text[64];
+
+    (void)snprintf(text, sizeof text, "a reply starts with byte 0x%02x%s",
+                   (unsigned)(unsigned char)first,
+                   first == 0x15 ? ", as one of a TLS port does" : "");
+    return fail(replies, problem, text);
+}
+
+/* Of the reader. */
+static redisReply *read_reply(struct redlock__replies *replies, const char **problem)
+{
+    redisReader *reader = replies->reader;
+    void *reply = NULL;
+    char text[64];
+
+    if (reader->len == reader->pos)
+        return NULL;
+    char first = reader->buf[reader->pos]; /* of a reply, if ridx is -1 */
+    if (reader->ridx < 0 && memchr("+-:$*", first, 5) == NULL)
+        return fail_first(replies, problem, first);
+    if (redisReaderGetReply(reader, &reply) != REDIS_OK) {
+        if (replies->array_refused)
+            return fail(replies, problem, "a long or nested array");
+        if (reader->err != REDIS_ERR_OOM)
+            return fail(replies, problem, reader->errstr);
+        *problem = reader->errstr;
+        return NULL;
+    }
+    if (reply == NULL && reader->len - reader->pos > REDLOCK__MAX_REPLY) {
+        (void)snprintf(text, sizeof text, "a reply of more than %d bytes", REDLOCK__MAX_REPLY);
+        return fail(replies, problem, text);
+    }
+    return reply;
+}
+
+redisReply *redlock__replies_next(struct redlock__replies *replies, const char **problem)
+{
+    size_t rest = replies->in_tail - replies->in_head;
+
+    *problem = NULL;
+    if (replies->reader == NULL)
+        return NULL;
+    if (rest > 0 && take_brief(replies))
+        return &replies->brief;
+    if (rest > 0) {
+        const char *data = replies->in + replies->in_head;
+
+        replies->in_head = replies->in_tail = 0;
+        if (redisReaderFeed(replies->reader, data, rest) != REDIS_OK) {
+            *problem = "out of memory";
+            return NULL;
+        }
+    }
+    return read_reply(replies, problem);
+}
+
+void redlock__replies_done(struct redlock__replies *replies, redisReply *reply)
+{
+    if (reply != &replies->brief)
+        freeReplyObject(reply);
+}

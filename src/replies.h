@@ -1,0 +1,60 @@
+/*
+ * One connection's bytes received, and the replies in them. Pure.
+ *
+ * Nearly all answers to a lock's commands are "+OK", a number, nil or a short string, and are taken
+ * as they are out of the bytes: no memory is taken for them. What is anything else, or not there as
+ * a whole, is hiredis' reader's, with all that follows until it has nothing left. All answers to
+ * our commands are of five types; any other first byte is an error before the reader sees it.
+ * Arrays are short and flat: hiredis' own maker of them would take memory for as many elements as a
+ * peer names.
+ */
+#ifndef REDLOCK__REPLIES_H
+#define REDLOCK__REPLIES_H
+
+#include <hiredis/hiredis.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+enum {
+    REDLOCK__MAX_REPLY = 1024 * 1024 /* bytes kept of one that isn't there as a whole */
+};
+
+/* The number of elements is an int up to hiredis 0.14. */
+#if HIREDIS_MAJOR >= 1
+typedef size_t redlock__array_size;
+#else
+typedef int redlock__array_size;
+#endif
+
+struct redlock__replies {
+    char *in; /* in_head .. in_tail was received, and not shown to the reader */
+    size_t in_size, in_head, in_tail;
+    redisReply brief;    /* the last reply, if it was a short one */
+    redisReader *reader; /* NULL: closed */
+    redisReplyObjectFunctions functions;
+    void *(*make_array)(const redisReadTask *task, redlock__array_size elements);
+    bool array_refused;
+    char problem[160];
+};
+
+/* A new connection; all zero is a closed one. False: out of memory. */
+bool redlock__replies_open(struct redlock__replies *replies);
+void redlock__replies_close(struct redlock__replies *replies);
+void redlock__replies_destroy(struct redlock__replies *replies);
+
+/* False: out of memory. Nothing happens when closed. */
+bool redlock__replies_receive(struct redlock__replies *replies, const char *data, size_t len);
+
+/* Bytes that haven't been read. */
+static inline bool redlock__replies_any(const struct redlock__replies *replies)
+{
+    return replies->in_head != replies->in_tail ||
+           (replies->reader != NULL && replies->reader->len != replies->reader->pos);
+}
+
+/* The next reply, until redlock__replies_done(). NULL: none yet, or what follows can't be read;
+ * then *problem says why, and the connection is of no more use. */
+redisReply *redlock__replies_next(struct redlock__replies *replies, const char **problem);
+void redlock__replies_done(struct redlock__replies *replies, redisReply *reply);
+
+#endif
