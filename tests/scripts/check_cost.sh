@@ -64,6 +64,6 @@ if [ $((instructions * 100)) -gt $((unguarded * 103)) ]; then
     echo "check_cost: guard and accounting cost more than 3 %"
     failed=1
 fi
-check extend 99999 36
-check fenced 99999 24
+check extend 43500 36
+check fenced 39000 24
 exit "$failed"
