@@ -57,9 +57,9 @@ check() { # check KIND LIMIT CALLS
     [ "$instructions" -gt 1000 ] && [ "$instructions" -le "$2" ] && [ "$calls" -le "$3" ] || failed=1
 }
 
-check unguarded "99999" 24
+check unguarded 28500 24
 unguarded=$instructions
-check plain "99999" 24
+check plain 28500 24
 if [ $((instructions * 100)) -gt $((unguarded * 103)) ]; then
     echo "check_cost: guard and accounting cost more than 3 %"
     failed=1
