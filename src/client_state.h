@@ -61,6 +61,7 @@ struct redlock_client {
 
     pthread_t background;
     bool threaded, stopping;
+    bool processing; /* in redlock_process() */
 };
 
 struct redlock_lock {

@@ -19,6 +19,7 @@
  * Who sends. Callers announce themselves before they wait for the mutex, and those woken with
  * their verdict are known to come through it. Whoever sees others coming leaves the sending to
  * them, so that the writes of a crowd go out together; a brief poll of the driver bounds the delay.
+ * Without a thread, redlock_process() sends, for the same reason; its descriptor is made readable.
  */
 #include <assert.h>
 #include <string.h>
@@ -177,8 +178,10 @@ static bool others_will_send_locked(const redlock_client *client)
 /* After every change: sends, tells who waits, wakes the driver if it would miss something. */
 void redlock__settle_locked(redlock_client *client)
 {
-    if (!others_will_send_locked(client))
+    if (client->threaded && !others_will_send_locked(client))
         redlock__io_flush(client->io);
+    else if (!client->threaded && !client->processing && redlock__io_has_news(client->io))
+        redlock__io_wake(client->io, REDLOCK__BACKGROUND);
     take_events_locked(client);
     if (redlock__io_in_poll(client->io, REDLOCK__DRIVER))
         redlock__wake_party_locked(client, REDLOCK__DRIVER,

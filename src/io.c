@@ -348,11 +348,16 @@ static void register_links(struct redlock__io *io)
 
 /* As long as no node was stirred, and nothing happened to a link but that it was read, there is
  * nothing to do. */
+bool redlock__io_has_news(struct redlock__io *io)
+{
+    io->news = redlock__engine_stirred(io->engine) || io->news;
+    return io->news;
+}
+
 void redlock__io_flush(struct redlock__io *io)
 {
-    if (!redlock__engine_stirred(io->engine) && !io->news)
+    if (!redlock__io_has_news(io))
         return;
-    io->news = true;
     for (int pass = 0; io->news && pass < PASSES; pass++) {
         int64_t now_ns = redlock__clock_ns();
         io->news = false;
@@ -360,7 +365,7 @@ void redlock__io_flush(struct redlock__io *io)
             do_tasks(io, i, now_ns);
             send_output(io, i, now_ns);
         }
-        io->news = redlock__engine_stirred(io->engine) || io->news;
+        (void)redlock__io_has_news(io);
     }
     if (io->loop_fd >= 0)
         register_links(io);
