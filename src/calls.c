@@ -78,6 +78,8 @@ void redlock__engine_free(struct redlock__engine *engine)
         redlock__node_free(engine->nodes[i]);
     redlock__side_free(engine);
     redlock__names_free(&engine->names);
+    redlock__timers_destroy(&engine->lease_timers);
+    redlock__timers_destroy(&engine->grant_timers);
     redlock__watch_free(engine);
     free(engine->init);
     free(engine);
@@ -130,6 +132,8 @@ static int lease_new(struct redlock__engine *engine, const void *key, size_t key
         return rc;
     if (engine->lease_count >= REDLOCK_MAX_LOCKS)
         return REDLOCK_ERR_LIMIT;
+    if (!redlock__timers_reserve(&engine->lease_timers, engine->lease_count + 1))
+        return REDLOCK_ERR_MEMORY;
     lease = calloc(1, sizeof *lease + engine->n * sizeof lease->votes[0]);
     if (lease == NULL)
         return REDLOCK_ERR_MEMORY;
@@ -274,22 +278,23 @@ bool redlock__engine_detach(struct redlock__engine *engine, struct redlock__leas
     return !redlock__engine_handing_on(lease);
 }
 
-/* Out of the engine's list, and out of the work and event lists, which are short. */
+/* Out of the engine's list and timers, and out of the work and event lists, which are short. */
 static void unlink_lease(struct redlock__engine *engine, struct redlock__lease *lease)
 {
     struct redlock__lease **link, *last = NULL;
 
-    for (link = &engine->work_head; *link != NULL && *link != lease; link = &(*link)->next_work)
+    for (link = &engine->work_head; lease->in_work && *link != lease; link = &(*link)->next_work)
         last = *link;
-    if (*link != NULL) {
+    if (lease->in_work) {
         *link = lease->next_work;
         if (engine->work_tail == lease)
             engine->work_tail = last;
     }
     last = NULL;
-    for (link = &engine->events_head; *link != NULL && *link != lease; link = &(*link)->next_event)
+    for (link = &engine->events_head; lease->in_events && *link != lease;
+         link = &(*link)->next_event)
         last = *link;
-    if (*link != NULL) {
+    if (lease->in_events) {
         *link = lease->next_event;
         if (engine->events_tail == lease)
             engine->events_tail = last;
@@ -300,6 +305,7 @@ static void unlink_lease(struct redlock__engine *engine, struct redlock__lease *
         engine->leases = lease->next;
     if (lease->next != NULL)
         lease->next->prev = lease->prev;
+    redlock__timers_stop(&engine->lease_timers, &lease->timer);
     engine->lease_count--;
 }
 

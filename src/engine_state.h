@@ -11,6 +11,7 @@
 #include "queue.h"
 #include "replicas.h"
 #include "side.h"
+#include "timers.h"
 #include "wake.h"
 
 struct redlock__log_line {
@@ -26,8 +27,10 @@ struct redlock__engine {
     uint64_t jitter; /* state of the generator behind redlock__engine_jitter() */
 
     int64_t created_ns;
-    int64_t grace_ns; /* late connections are waited for until then; NEVER: no quorum yet */
-    int64_t earliest_ns;
+    int64_t grace_ns;    /* late connections are waited for until then; NEVER: no quorum yet */
+    int64_t earliest_ns; /* a lower bound of the next deadline of all but leases and grants */
+    int64_t look_ns;     /* of the lease being served: what it waits for may be there then */
+    struct redlock__timers lease_timers, grant_timers;
     struct redlock__names names;
     struct redlock__lease *leases;
     struct redlock__grant *grants;
@@ -68,10 +71,18 @@ struct redlock__engine {
     struct redlock__init *init;    /* NULL: none runs */
 };
 
+/* Something of which there are few is due then: whoever handles it says so again until it is. */
 static inline void redlock__engine_touch(struct redlock__engine *engine, int64_t deadline_ns)
 {
     if (deadline_ns < engine->earliest_ns)
         engine->earliest_ns = deadline_ns;
+}
+
+/* The lease being served is looked at again then. */
+static inline void redlock__engine_look(struct redlock__engine *engine, int64_t then_ns)
+{
+    if (then_ns < engine->look_ns)
+        engine->look_ns = then_ns;
 }
 
 /* ---- engine_state.c ---- */
@@ -89,14 +100,19 @@ bool redlock__engine_settled(const struct redlock__engine *engine, int64_t now_n
 /* Why nothing can be sent to a node that is not ready. */
 const char *redlock__engine_absence(const struct redlock__node *node);
 
-/* Whether a round that waits for connections may begin, at gate_ns at the latest: a quorum of
- * those that count is ready and the slower ones had their time, or no connection is being set up
- * any more. If not, the engine looks again when a connection changes its phase, or in time. */
+/* Whether a round of the lease being served, which waits for connections, may begin, at gate_ns at
+ * the latest: a quorum of those that count is ready and the slower ones had their time, or no
+ * connection is being set up any more. If not, the engine looks again when a connection changes its
+ * phase, or in time. */
 bool redlock__engine_gate_open(struct redlock__engine *engine, uint32_t counted, int64_t gate_ns,
                                int64_t now_ns);
 
 int64_t redlock__engine_node_deadline(const struct redlock__engine *engine, int64_t ttl_ms,
                                       int64_t now_ns);
+
+/* After anything about a grant has changed: its timer. */
+void redlock__engine_arm_grant(struct redlock__engine *engine, struct redlock__grant *grant,
+                               int64_t now_ns);
 
 /* Puts a lease on the work list, once. NULL is accepted. */
 void redlock__engine_work_on(struct redlock__engine *engine, struct redlock__lease *lease);
@@ -185,7 +201,8 @@ void redlock__serve_removals(struct redlock__engine *engine, struct redlock__gra
 void redlock__explain_unsent(struct redlock__engine *engine, struct redlock__lease *lease,
                              enum redlock__command command, uint32_t sent);
 
-/* Does what the lease wants, begins its attempt if it is its turn, posts its events. */
+/* Does what the lease wants, begins its attempt if it is its turn, posts its events, sets its
+ * timer. */
 void redlock__serve_lease(struct redlock__engine *engine, struct redlock__lease *lease,
                           int64_t now_ns);
 

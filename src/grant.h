@@ -25,6 +25,7 @@
 #include <stdint.h>
 
 #include "redlock.h"
+#include "timers.h"
 
 enum {
     REDLOCK__TOKEN_HEX = 32
@@ -34,6 +35,7 @@ struct redlock__lease;
 struct redlock__name;
 
 struct redlock__grant {
+    struct redlock__timer timer;        /* the engine's */
     struct redlock__grant *next, *prev; /* in the engine's list */
     struct redlock__name *name;
     struct redlock__lease *lease; /* whose answers these are; NULL once nobody asks */

@@ -35,6 +35,7 @@
 #include "grant.h"
 #include "redlock.h"
 #include "round.h"
+#include "timers.h"
 
 enum redlock__lease_state {
     REDLOCK__LEASE_WAITING,   /* for its turn, its retry time, or connections */
@@ -92,6 +93,7 @@ struct redlock__lease_vote {
 };
 
 struct redlock__lease {
+    struct redlock__timer timer;         /* the engine's: set whenever it has served the lease */
     struct redlock__lease *next, *prev;  /* in the engine's list */
     struct redlock__lease *next_waiting; /* in its name's queue */
     struct redlock__lease *next_event;   /* in the engine's event list */

@@ -17,7 +17,6 @@
 #include "lease.h"
 
 enum {
-    REDLOCK__NAME_BUCKETS = 256,
     REDLOCK__HANDOVERS = 8
 };
 
@@ -37,11 +36,14 @@ struct redlock__name {
     char key[]; /* len bytes */
 };
 
+/* A hash table that grows by one bucket, which takes its names from one other, as names come. */
 struct redlock__names {
-    struct redlock__name *buckets[REDLOCK__NAME_BUCKETS];
+    struct redlock__name **buckets; /* room for `size`, a power of two; `used` of them in use */
+    uint32_t size, used, count;
 };
 
-/* The name, with one more reference; NULL: out of memory. */
+/* The name, with one more reference; NULL: out of memory. Where only the table can't grow, it gets
+ * slower. */
 struct redlock__name *redlock__name_ref(struct redlock__names *names, const void *key, size_t len);
 void redlock__name_unref(struct redlock__names *names, struct redlock__name *name);
 /* All of them, whoever still refers to them. */

@@ -14,6 +14,10 @@
 
 #include "validity.h"
 
+enum {
+    LOOK_MS = 1000
+};
+
 /* ---- grants ------------------------------------------------------------- */
 
 static void new_token(struct redlock__engine *engine, char token[REDLOCK__TOKEN_HEX])
@@ -31,8 +35,10 @@ static void new_token(struct redlock__engine *engine, char token[REDLOCK__TOKEN_
 struct redlock__grant *redlock__grant_new(struct redlock__engine *engine,
                                           struct redlock__lease *lease, const char *value)
 {
-    struct redlock__grant *grant = calloc(1, sizeof *grant);
+    struct redlock__grant *grant = NULL;
 
+    if (redlock__timers_reserve(&engine->grant_timers, engine->grant_count + 1))
+        grant = calloc(1, sizeof *grant);
     if (grant == NULL)
         return NULL;
     if (value != NULL)
@@ -61,6 +67,7 @@ void redlock__grant_free_if_done(struct redlock__engine *engine, struct redlock_
     if (grant->next != NULL)
         grant->next->prev = grant->prev;
     engine->grant_count--;
+    redlock__timers_stop(&engine->grant_timers, &grant->timer);
     redlock__name_unref(&engine->names, grant->name);
     free(grant);
 }
@@ -192,7 +199,7 @@ void redlock__serve_removals(struct redlock__engine *engine, struct redlock__gra
     uint32_t nodes = redlock__grant_to_remove(grant, now_ns) & redlock__engine_ready(engine);
 
     (void)send_grant(engine, grant, REDLOCK__CMD_RELEASE, 0, nodes, 0, now_ns);
-    redlock__engine_touch(engine, redlock__grant_next_deadline(grant));
+    redlock__engine_arm_grant(engine, grant, now_ns);
 }
 
 /* ---- counters -------------------------------------------------------------- */
@@ -374,7 +381,6 @@ static void begin_attempt(struct redlock__engine *engine, struct redlock__lease 
     redlock__watch_round(engine, now_ns);
     redlock__grant_set(grant, sent, lease->config.ttl_ms, now_ns);
     report_unsent(engine, lease, sent, now_ns);
-    redlock__engine_touch(engine, redlock__lease_next_deadline(lease));
 }
 
 static void begin_extend(struct redlock__engine *engine, struct redlock__lease *lease,
@@ -411,7 +417,7 @@ static void begin_release(struct redlock__engine *engine, struct redlock__lease 
     sent = send_grant(engine, grant, REDLOCK__CMD_RELEASE, lease->round_no,
                       redlock__grant_to_remove(grant, now_ns) & redlock__engine_ready(engine), 0,
                       now_ns);
-    redlock__engine_touch(engine, redlock__grant_next_deadline(grant));
+    redlock__engine_arm_grant(engine, grant, now_ns);
     report_unsent(engine, lease, sent, now_ns);
 }
 
@@ -511,7 +517,7 @@ static bool may_attempt(struct redlock__engine *engine, struct redlock__lease *l
         return false;
     due_ns = redlock__queue_due(lease->name);
     if (due_ns > now_ns) {
-        redlock__engine_touch(engine, due_ns);
+        redlock__engine_look(engine, due_ns);
         return false;
     }
     return redlock__engine_gate_open(engine, engine->counting, lease->gate_ns, now_ns) &&
@@ -553,9 +559,22 @@ static void post_events(struct redlock__engine *engine, struct redlock__lease *l
     engine->events_tail = lease;
 }
 
+/* Who waits for something else than time, a side link that another name uses, say, isn't always
+ * told when it is there, and looks every now and then. */
+static void arm(struct redlock__engine *engine, struct redlock__lease *lease, int64_t now_ns)
+{
+    bool waits = lease->state == REDLOCK__LEASE_WAITING && lease->name->head == lease;
+    int64_t due_ns = redlock__min(redlock__lease_next_deadline(lease), engine->look_ns);
+
+    if (waits || lease->wants != 0)
+        due_ns = redlock__min(due_ns, redlock__add(now_ns, redlock__ms_to_ns(LOOK_MS)));
+    redlock__timers_set(&engine->lease_timers, &lease->timer, due_ns);
+}
+
 void redlock__serve_lease(struct redlock__engine *engine, struct redlock__lease *lease,
                           int64_t now_ns)
 {
+    engine->look_ns = REDLOCK__NEVER;
     for (;;) {
         count(engine, lease);
         if (serve_wish(engine, lease, now_ns))
@@ -569,5 +588,5 @@ void redlock__serve_lease(struct redlock__engine *engine, struct redlock__lease 
     post_events(engine, lease);
     if (lease->deadline_ns != 0)
         redlock__watch_hold(engine, now_ns);
-    redlock__engine_touch(engine, redlock__lease_next_deadline(lease));
+    arm(engine, lease, now_ns);
 }
