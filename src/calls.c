@@ -27,6 +27,7 @@ struct redlock__engine *redlock__engine_new(const struct redlock__engine_config 
     engine->entropy = config->entropy;
     engine->entropy_context = config->entropy_context;
     engine->entropy(engine->entropy_context, &engine->jitter, sizeof engine->jitter);
+    engine->max_locks = config->max_locks != 0 ? config->max_locks : REDLOCK_MAX_LOCKS;
     engine->created_ns = now_ns;
     engine->grace_ns = engine->earliest_ns = REDLOCK__NEVER;
     for (engine->n = 0; engine->n < config->n; engine->n++) {
@@ -80,6 +81,7 @@ void redlock__engine_free(struct redlock__engine *engine)
     redlock__names_free(&engine->names);
     redlock__timers_destroy(&engine->lease_timers);
     redlock__timers_destroy(&engine->grant_timers);
+    redlock__timers_destroy(&engine->paced);
     redlock__watch_free(engine);
     free(engine->init);
     free(engine);
@@ -130,7 +132,7 @@ static int lease_new(struct redlock__engine *engine, const void *key, size_t key
         rc = check_ttl(engine, config->ttl_ms, config->min_validity_ms);
     if (rc != REDLOCK_OK)
         return rc;
-    if (engine->lease_count >= REDLOCK_MAX_LOCKS)
+    if (engine->lease_count >= engine->max_locks)
         return REDLOCK_ERR_LIMIT;
     if (!redlock__timers_reserve(&engine->lease_timers, engine->lease_count + 1))
         return REDLOCK_ERR_MEMORY;
@@ -306,6 +308,8 @@ static void unlink_lease(struct redlock__engine *engine, struct redlock__lease *
     if (lease->next != NULL)
         lease->next->prev = lease->prev;
     redlock__timers_stop(&engine->lease_timers, &lease->timer);
+    redlock__timers_stop(&engine->paced, &lease->pace);
+    engine->renewing -= lease->counted_state == REDLOCK__LEASE_RENEWING;
     engine->lease_count--;
 }
 
@@ -334,6 +338,7 @@ void redlock__engine_forget(struct redlock__engine *engine, struct redlock__leas
     redlock__wake_settle(engine, lease->name, now_ns);
     redlock__name_unref(&engine->names, lease->name);
     free(lease);
+    redlock__pace_next(engine, now_ns);
     redlock__engine_run(engine, now_ns);
 }
 

@@ -31,11 +31,13 @@ struct redlock__engine {
     int64_t earliest_ns; /* a lower bound of the next deadline of all but leases and grants */
     int64_t look_ns;     /* of the lease being served: what it waits for may be there then */
     struct redlock__timers lease_timers, grant_timers;
+    struct redlock__timers paced; /* renewals that wait, by the ends of their holds (pace.c) */
+    uint32_t renewing;            /* extends under way */
     struct redlock__names names;
     struct redlock__lease *leases;
     struct redlock__grant *grants;
     struct redlock__inspection *inspections;
-    uint32_t lease_count, grant_count;
+    uint32_t lease_count, grant_count, max_locks;
     struct redlock__lease *events_head, *events_tail;
     struct redlock__lease *work_head, *work_tail;
     redlock_stats stats;
@@ -183,6 +185,17 @@ uint32_t redlock__native_send(struct redlock__engine *engine, struct redlock__gr
  * node was asked once more. */
 bool redlock__native_news(struct redlock__engine *engine, uint32_t node,
                           struct redlock__node_event *event, int64_t now_ns);
+
+/* ---- pace.c ---- */
+
+/* Whether the lease being served may begin its renewal now. If not, it is put to work when it
+ * may. */
+bool redlock__pace_renewal(struct redlock__engine *engine, struct redlock__lease *lease,
+                           int64_t now_ns);
+/* Puts the next renewal that waits to work, if it may begin. */
+void redlock__pace_next(struct redlock__engine *engine, int64_t now_ns);
+/* Ready primaries that take more removals now. */
+uint32_t redlock__pace_removals(const struct redlock__engine *engine);
 
 /* ---- serve.c ---- */
 

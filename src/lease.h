@@ -94,6 +94,7 @@ struct redlock__lease_vote {
 
 struct redlock__lease {
     struct redlock__timer timer;         /* the engine's: set whenever it has served the lease */
+    struct redlock__timer pace;          /* the engine's: its renewal waits for others */
     struct redlock__lease *next, *prev;  /* in the engine's list */
     struct redlock__lease *next_waiting; /* in its name's queue */
     struct redlock__lease *next_event;   /* in the engine's event list */

@@ -196,7 +196,7 @@ static uint32_t send_grant(struct redlock__engine *engine, struct redlock__grant
 void redlock__serve_removals(struct redlock__engine *engine, struct redlock__grant *grant,
                              int64_t now_ns)
 {
-    uint32_t nodes = redlock__grant_to_remove(grant, now_ns) & redlock__engine_ready(engine);
+    uint32_t nodes = redlock__grant_to_remove(grant, now_ns) & redlock__pace_removals(engine);
 
     (void)send_grant(engine, grant, REDLOCK__CMD_RELEASE, 0, nodes, 0, now_ns);
     redlock__engine_arm_grant(engine, grant, now_ns);
@@ -219,6 +219,8 @@ static void count(struct redlock__engine *engine, struct redlock__lease *lease)
     if (was == is)
         return;
     lease->counted_state = is;
+    engine->renewing += is == REDLOCK__LEASE_RENEWING;
+    engine->renewing -= was == REDLOCK__LEASE_RENEWING;
     if (was == REDLOCK__LEASE_ACQUIRING && is == REDLOCK__LEASE_HELD)
         engine->stats.acquired++, engine->began = lease->grant->held = true;
     else if (was == REDLOCK__LEASE_ACQUIRING)
@@ -359,10 +361,10 @@ static void begin_attempt(struct redlock__engine *engine, struct redlock__lease 
 
     if (!may_begin(engine, lease, lease->config.ttl_ms))
         return;
-    if (engine->grant_count < REDLOCK_MAX_LOCKS)
+    if (engine->grant_count < engine->max_locks)
         grant = redlock__grant_new(engine, lease, NULL);
     if (grant == NULL) {
-        redlock__lease_stop(lease, engine->grant_count < REDLOCK_MAX_LOCKS ? REDLOCK_ERR_MEMORY
+        redlock__lease_stop(lease, engine->grant_count < engine->max_locks ? REDLOCK_ERR_MEMORY
                                                                            : REDLOCK_ERR_LIMIT);
         return;
     }
@@ -477,7 +479,9 @@ static bool serve_round(struct redlock__engine *engine, struct redlock__lease *l
 
     if ((!release && !extend) ||
         !redlock__engine_gate_open(engine, counted, lease->gate_ns, now_ns) ||
-        (extend && !release && !redlock__replicas_gate(engine, lease, now_ns)))
+        (extend && !release &&
+         (!redlock__replicas_gate(engine, lease, now_ns) ||
+          !redlock__pace_renewal(engine, lease, now_ns))))
         return false;
     if (release)
         begin_release(engine, lease, now_ns);
@@ -575,6 +579,7 @@ void redlock__serve_lease(struct redlock__engine *engine, struct redlock__lease 
                           int64_t now_ns)
 {
     engine->look_ns = REDLOCK__NEVER;
+    redlock__timers_stop(&engine->paced, &lease->pace);
     for (;;) {
         count(engine, lease);
         if (serve_wish(engine, lease, now_ns))
@@ -589,4 +594,5 @@ void redlock__serve_lease(struct redlock__engine *engine, struct redlock__lease 
     if (lease->deadline_ns != 0)
         redlock__watch_hold(engine, now_ns);
     arm(engine, lease, now_ns);
+    redlock__pace_next(engine, now_ns);
 }

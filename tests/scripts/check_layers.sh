@@ -49,6 +49,7 @@ engine_state  validity engine init member queue replicas side timers wake
 calls         validity engine_state
 serve         validity engine_state
 native        validity engine_state
+pace          validity engine_state
 watch         validity engine_state
 endpoint
 tls_options   endpoint
