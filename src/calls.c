@@ -54,6 +54,7 @@ static void free_leases(struct redlock__engine *engine)
         struct redlock__lease *lease = engine->leases;
         engine->leases = lease->next;
         redlock__name_unref(&engine->names, lease->name);
+        redlock__lease_clear(lease);
         free(lease);
     }
 }
@@ -136,7 +137,7 @@ static int lease_new(struct redlock__engine *engine, const void *key, size_t key
         return REDLOCK_ERR_LIMIT;
     if (!redlock__timers_reserve(&engine->lease_timers, engine->lease_count + 1))
         return REDLOCK_ERR_MEMORY;
-    lease = calloc(1, sizeof *lease + engine->n * sizeof lease->votes[0]);
+    lease = calloc(1, redlock__lease_size(engine->n, config->fence));
     if (lease == NULL)
         return REDLOCK_ERR_MEMORY;
     lease->name = redlock__name_ref(&engine->names, key, key_len);
@@ -337,6 +338,7 @@ void redlock__engine_forget(struct redlock__engine *engine, struct redlock__leas
     unlink_lease(engine, lease);
     redlock__wake_settle(engine, lease->name, now_ns);
     redlock__name_unref(&engine->names, lease->name);
+    redlock__lease_clear(lease);
     free(lease);
     redlock__pace_next(engine, now_ns);
     redlock__engine_run(engine, now_ns);

@@ -3,6 +3,7 @@
  */
 #include "queue.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -100,11 +101,11 @@ struct redlock__name *redlock__name_ref(struct redlock__names *names, const void
         return NULL;
     name = find(names, hash, key, len);
     if (name == NULL) {
-        name = calloc(1, sizeof *name + len);
+        name = calloc(1, offsetof(struct redlock__name, key) + len);
         if (name == NULL)
             return NULL;
         name->hash = hash;
-        name->len = len;
+        name->len = (uint16_t)len;
         memcpy(name->key, key, len);
         bucket = bucket_of(names, hash);
         name->next = *bucket;

@@ -8,7 +8,6 @@
  */
 #include "engine_state.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -248,13 +247,13 @@ static const char *unsent_text(const struct redlock__engine *engine, uint32_t i,
         return (engine->counting >> i & 1) != 0 ? redlock__watch_oblivion(engine, i)
                                                 : engine->standings[i].text;
     if (command == REDLOCK__CMD_SETTLE)
-        return "not asked: its key can't be ours";
+        return redlock__reason_text(REDLOCK__REASON_KEY_NOT_OURS);
     if (engine->replicas.wanted != 0 && command != REDLOCK__CMD_RELEASE)
-        return "not asked: no connection to wait for replicas on";
+        return redlock__reason_text(REDLOCK__REASON_NO_REPLICA_LINK);
     if (command == REDLOCK__CMD_RELEASE)
-        return "not asked: nothing was written there";
-    return command == REDLOCK__CMD_EXTEND ? "not asked: too few of those that count could be"
-                                          : "not asked: too few others could be";
+        return redlock__reason_text(REDLOCK__REASON_NOT_WRITTEN);
+    return redlock__reason_text(command == REDLOCK__CMD_EXTEND ? REDLOCK__REASON_TOO_FEW_COUNT
+                                                               : REDLOCK__REASON_TOO_FEW_OTHERS);
 }
 
 static redlock_vote unsent_vote(const struct redlock__engine *engine, uint32_t i,
@@ -274,14 +273,10 @@ void redlock__explain_unsent(struct redlock__engine *engine, struct redlock__lea
                              enum redlock__command command, uint32_t sent)
 {
     for (uint32_t i = 0; i < engine->n; i++) {
-        struct redlock__lease_vote *vote = &lease->votes[i];
+        redlock_vote vote = unsent_vote(engine, i, command);
 
-        if ((sent >> i & 1) != 0)
-            continue;
-        vote->vote = unsent_vote(engine, i, command);
-        vote->elapsed_us = -1;
-        (void)snprintf(vote->text, sizeof vote->text, "%s",
-                       unsent_text(engine, i, command, vote->vote));
+        if ((sent >> i & 1) == 0)
+            redlock__lease_record(lease, i, vote, unsent_text(engine, i, command, vote), 0);
     }
 }
 
@@ -303,7 +298,7 @@ static void report_unsent(struct redlock__engine *engine, struct redlock__lease 
         news.vote = unsent_vote(engine, i, news.command);
         news.text = unsent_text(engine, i, news.command, news.vote);
         if (news.vote == REDLOCK_VOTE_NONE && (cut >> i & 1) != 0)
-            news.text = "not asked: an extend to less, sent before, may still arrive there";
+            news.text = redlock__reason_text(REDLOCK__REASON_MAY_BE_CUT);
         redlock__lease_answer(lease, &news, now_ns);
     }
 }
