@@ -3,6 +3,7 @@
  * mutex. The clock is read right before each, so that what the engine takes for the start lies
  * before the first byte.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -93,9 +94,10 @@ static void copy_results_locked(const redlock_lock *lock, redlock_node_result *r
         results[i].text[0] = '\0';
         if (lock->lease == NULL)
             continue;
-        results[i].vote = lock->lease->votes[i].vote;
+        results[i].vote = (redlock_vote)lock->lease->votes[i].vote;
         results[i].elapsed_us = lock->lease->votes[i].elapsed_us;
-        memcpy(results[i].text, lock->lease->votes[i].text, sizeof results[i].text);
+        (void)snprintf(results[i].text, sizeof results[i].text, "%s",
+                       redlock__lease_text(lock->lease, i));
     }
 }
 

@@ -28,8 +28,9 @@ fence         validity
 command       fence marker
 answer        command fence
 round         validity
-grant         validity
-lease         validity command fence round grant hold
+timers        validity
+grant         validity timers
+lease         validity command fence round grant hold timers
 hold          validity lease
 queue         validity lease
 inspection    validity command
@@ -45,10 +46,11 @@ replicas      validity command side engine_state
 fleet         validity member
 init          validity engine_state
 engine        validity command round grant lease queue inspection init node side engine_state
-engine_state  validity engine init member queue replicas side wake
+engine_state  validity engine init member queue replicas side timers wake
 calls         validity engine_state
 serve         validity engine_state
 native        validity engine_state
+pace          validity engine_state
 watch         validity engine_state
 endpoint
 tls_options   endpoint
