@@ -463,7 +463,7 @@ bool redlock__engine_owed(const struct redlock__engine *engine)
     for (uint32_t i = 0; i < engine->n; i++)
         if (redlock__node_owes(engine->nodes[i]))
             return true;
-    return redlock__replicas_owed(engine);
+    return engine->replicas.wanted != 0 && redlock__replicas_owed(engine);
 }
 
 bool redlock__engine_flushing(const struct redlock__engine *engine)

@@ -109,8 +109,13 @@ int64_t redlock__engine_node_deadline(const struct redlock__engine *engine, int6
 void redlock__engine_arm_grant(struct redlock__engine *engine, struct redlock__grant *grant,
                                int64_t now_ns)
 {
-    int64_t due_ns = redlock__grant_next_deadline(grant);
+    int64_t due_ns;
 
+    if (grant->owed == 0) {
+        redlock__timers_stop(&engine->grant_timers, &grant->timer);
+        return;
+    }
+    due_ns = redlock__grant_next_deadline(grant);
     if ((redlock__grant_to_remove(grant, now_ns) & redlock__engine_ready(engine)) != 0)
         due_ns = redlock__min(due_ns, redlock__engine_node_deadline(engine, grant->ttl_ms, now_ns));
     redlock__timers_set(&engine->grant_timers, &grant->timer, due_ns);

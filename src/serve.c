@@ -162,6 +162,7 @@ static uint32_t send_grant(struct redlock__engine *engine, struct redlock__grant
                            int64_t ttl_ms, int64_t now_ns)
 {
     struct redlock__tag tag = {.owner = grant, .command = command, .round = round_no};
+    int64_t deadline_ns = redlock__engine_node_deadline(engine, grant->ttl_ms, now_ns);
     struct redlock__bytes bytes;
     uint32_t sent = 0, asked;
 
@@ -181,9 +182,7 @@ static uint32_t send_grant(struct redlock__engine *engine, struct redlock__grant
     bytes = encode(grant, command, ttl_ms);
     for (uint32_t i = 0; i < engine->n && bytes.len != 0; i++) {
         if ((nodes & (UINT32_C(1) << i)) == 0 ||
-            !redlock__engine_request(engine, i, &tag, &bytes,
-                                     redlock__engine_node_deadline(engine, grant->ttl_ms, now_ns),
-                                     now_ns))
+            !redlock__engine_request(engine, i, &tag, &bytes, deadline_ns, now_ns))
             continue;
         sent |= UINT32_C(1) << i;
         grant->requests++;
