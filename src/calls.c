@@ -83,6 +83,9 @@ void redlock__engine_free(struct redlock__engine *engine)
         redlock__node_free(engine->nodes[i]);
     redlock__side_free(engine);
     redlock__names_free(&engine->names);
+    redlock__pool_drain(&engine->spare_grants);
+    redlock__pool_drain(&engine->spare_leases);
+    redlock__pool_drain(&engine->spare_fenced);
     redlock__timers_destroy(&engine->lease_timers);
     redlock__timers_destroy(&engine->grant_timers);
     redlock__timers_destroy(&engine->paced);
@@ -116,6 +119,11 @@ static int check_ttl(const struct redlock__engine *engine, int64_t ttl_ms, int64
 
 /* ---- leases ------------------------------------------------------------- */
 
+static struct redlock__pool *spare(struct redlock__engine *engine, bool fence)
+{
+    return fence ? &engine->spare_fenced : &engine->spare_leases;
+}
+
 /* Somebody wants a quorum: don't sit out the pauses of reconnecting. */
 static void hurry(struct redlock__engine *engine, int64_t now_ns)
 {
@@ -139,12 +147,13 @@ static int lease_new(struct redlock__engine *engine, const void *key, size_t key
         return REDLOCK_ERR_LIMIT;
     if (!redlock__timers_reserve(&engine->lease_timers, engine->lease_count + 1))
         return REDLOCK_ERR_MEMORY;
-    lease = calloc(1, redlock__lease_size(engine->n, config->fence));
+    lease = redlock__pool_take(spare(engine, config->fence),
+                               redlock__lease_size(engine->n, config->fence));
     if (lease == NULL)
         return REDLOCK_ERR_MEMORY;
     lease->name = redlock__name_ref(&engine->names, key, key_len);
     if (lease->name == NULL) {
-        free(lease);
+        redlock__pool_give(spare(engine, config->fence), lease);
         return REDLOCK_ERR_MEMORY;
     }
     lease->config = *config;
@@ -341,7 +350,7 @@ void redlock__engine_forget(struct redlock__engine *engine, struct redlock__leas
     redlock__wake_settle(engine, lease->name, now_ns);
     redlock__name_unref(&engine->names, lease->name);
     redlock__lease_clear(lease);
-    free(lease);
+    redlock__pool_give(spare(engine, lease->config.fence), lease);
     redlock__pace_next(engine, now_ns);
     redlock__engine_run(engine, now_ns);
 }

@@ -54,6 +54,8 @@ static void free_parts(redlock_client *client)
 {
     redlock__io_free(client->io, true);
     redlock__engine_free(client->engine);
+    redlock__pool_drain(&client->spare_locks);
+    redlock__pool_drain(&client->spare_extras);
     redlock__origin_free(client->origin);
     redlock__settings_free(client->settings);
     (void)pthread_cond_destroy(&client->called);

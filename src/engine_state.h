@@ -8,6 +8,7 @@
 #include "engine.h"
 #include "init.h"
 #include "member.h"
+#include "pool.h"
 #include "queue.h"
 #include "replicas.h"
 #include "side.h"
@@ -35,6 +36,7 @@ struct redlock__engine {
     struct redlock__timers paced; /* renewals that wait, by the ends of their holds (pace.c) */
     uint32_t renewing;            /* extends under way */
     struct redlock__names names;
+    struct redlock__pool spare_grants, spare_leases, spare_fenced; /* the latter: leases */
     struct redlock__lease *leases;
     struct redlock__grant *grants;
     struct redlock__inspection *inspections;

@@ -34,6 +34,7 @@
 
 #include "command.h"
 #include "grant.h"
+#include "record.h"
 #include "redlock.h"
 #include "round.h"
 #include "timers.h"
@@ -81,29 +82,6 @@ struct redlock__lease_config {
     int64_t max_hold_ms; /* 0: no cap */
     bool renew;
     bool fence; /* with a fencing token */
-};
-
-/* Reasons that are always the same, and so take no memory. */
-enum __attribute__((packed)) redlock__reason {
-    REDLOCK__REASON_NONE, /* the vote says it all */
-    REDLOCK__REASON_NO_ANSWER,
-    REDLOCK__REASON_FORGOT,
-    REDLOCK__REASON_KEY_NOT_OURS,
-    REDLOCK__REASON_NO_REPLICA_LINK,
-    REDLOCK__REASON_NOT_WRITTEN,
-    REDLOCK__REASON_TOO_FEW_COUNT,
-    REDLOCK__REASON_TOO_FEW_OTHERS,
-    REDLOCK__REASON_MAY_BE_CUT,
-    REDLOCK__REASON_OWN /* in `texts` */
-};
-
-struct redlock__lease_vote {
-    /* Not of the round, but of the hold: until when this primary keeps the key, on our clock, if it
-     * is counted. And what steps of its clock seen since the round began take from that. */
-    int64_t end_ns, shift_ns;
-    int32_t elapsed_us; /* -1: none */
-    uint8_t vote;       /* a redlock_vote */
-    enum redlock__reason reason;
 };
 
 /* Large fields come before small ones: there may be very many leases. */
@@ -170,12 +148,6 @@ void redlock__lease_clear(struct redlock__lease *lease);
 
 /* A fenced lock's grants of this round: n numbers; 0: none read. */
 int64_t *redlock__lease_numbers(struct redlock__lease *lease);
-
-/* A vote and its reason, into the record of the round. */
-void redlock__lease_record(struct redlock__lease *lease, uint32_t node, redlock_vote vote,
-                           const char *text, int64_t now_ns);
-const char *redlock__lease_text(const struct redlock__lease *lease, uint32_t node);
-const char *redlock__reason_text(enum redlock__reason reason);
 
 /* Begins to wait for the first attempt. */
 void redlock__lease_start_acquire(struct redlock__lease *lease, int64_t now_ns);

@@ -92,6 +92,35 @@ static struct redlock__name *find(const struct redlock__names *names, uint64_t h
     return name;
 }
 
+/* NULL: for names of that length none is kept. */
+static struct redlock__pool *pool_of(struct redlock__names *names, size_t len)
+{
+    size_t step = (len - 1) / REDLOCK__NAME_STEP;
+
+    return step < REDLOCK__NAME_CLASSES ? &names->pools[step] : NULL;
+}
+
+static struct redlock__name *name_new(struct redlock__names *names, size_t len)
+{
+    size_t steps = (len + REDLOCK__NAME_STEP - 1) / REDLOCK__NAME_STEP;
+    struct redlock__pool *pool = pool_of(names, len);
+
+    if (pool == NULL)
+        return calloc(1, offsetof(struct redlock__name, key) + len);
+    return redlock__pool_take(pool,
+                              offsetof(struct redlock__name, key) + steps * REDLOCK__NAME_STEP);
+}
+
+static void name_free(struct redlock__names *names, struct redlock__name *name)
+{
+    struct redlock__pool *pool = pool_of(names, name->len);
+
+    if (pool == NULL)
+        free(name);
+    else
+        redlock__pool_give(pool, name);
+}
+
 struct redlock__name *redlock__name_ref(struct redlock__names *names, const void *key, size_t len)
 {
     uint64_t hash = hash_of(key, len);
@@ -101,7 +130,7 @@ struct redlock__name *redlock__name_ref(struct redlock__names *names, const void
         return NULL;
     name = find(names, hash, key, len);
     if (name == NULL) {
-        name = calloc(1, offsetof(struct redlock__name, key) + len);
+        name = name_new(names, len);
         if (name == NULL)
             return NULL;
         name->hash = hash;
@@ -126,7 +155,7 @@ void redlock__name_unref(struct redlock__names *names, struct redlock__name *nam
         link = &(*link)->next;
     *link = name->next;
     names->count--;
-    free(name);
+    name_free(names, name);
 }
 
 void redlock__names_free(struct redlock__names *names)
@@ -137,6 +166,8 @@ void redlock__names_free(struct redlock__names *names)
             names->buckets[i] = name->next;
             free(name);
         }
+    for (uint32_t i = 0; i < REDLOCK__NAME_CLASSES; i++)
+        redlock__pool_drain(&names->pools[i]);
     free(names->buckets);
     *names = (struct redlock__names){0};
 }

@@ -15,9 +15,12 @@
 #include <stdint.h>
 
 #include "lease.h"
+#include "pool.h"
 
 enum {
-    REDLOCK__HANDOVERS = 8
+    REDLOCK__HANDOVERS = 8,
+    REDLOCK__NAME_STEP = 16,  /* of the sizes of names whose memory is kept */
+    REDLOCK__NAME_CLASSES = 8 /* of them: longer names are rare */
 };
 
 /* A lock's name as the primaries know it, shared by leases, grants and inspections. */
@@ -40,6 +43,7 @@ struct redlock__name {
 struct redlock__names {
     struct redlock__name **buckets; /* room for `size`, a power of two; `used` of them in use */
     uint32_t size, used, count;
+    struct redlock__pool pools[REDLOCK__NAME_CLASSES];
 };
 
 /* The name, with one more reference; NULL: out of memory. Where only the table can't grow, it gets

@@ -8,7 +8,6 @@
  */
 #include "engine_state.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "validity.h"
@@ -37,7 +36,7 @@ struct redlock__grant *redlock__grant_new(struct redlock__engine *engine,
     struct redlock__grant *grant = NULL;
 
     if (redlock__timers_reserve(&engine->grant_timers, engine->grant_count + 1))
-        grant = calloc(1, sizeof *grant);
+        grant = redlock__pool_take(&engine->spare_grants, sizeof *grant);
     if (grant == NULL)
         return NULL;
     if (value != NULL)
@@ -68,7 +67,7 @@ void redlock__grant_free_if_done(struct redlock__engine *engine, struct redlock_
     engine->grant_count--;
     redlock__timers_stop(&engine->grant_timers, &grant->timer);
     redlock__name_unref(&engine->names, grant->name);
-    free(grant);
+    redlock__pool_give(&engine->spare_grants, grant);
 }
 
 /* Others may have extended a shared one to what wasn't known when it was adopted. */

@@ -368,14 +368,13 @@ END_TEST
 #define MANY 20000
 #endif
 
-/* Begins some at a time, and waits for them. */
+enum {
+    AT_ONCE = 500 /* begun before they are waited for */
+};
+
 static void hold_many(redlock_client *client, redlock_lock *locks[MANY],
                       const redlock_lock_options *options)
 {
-    enum {
-        AT_ONCE = 500
-    };
-
     for (uint32_t begun = 0; begun < MANY; begun += AT_ONCE) {
         for (uint32_t i = begun; i < begun + AT_ONCE; i++)
             if (redlock_start_acquire(client, &i, sizeof i, options, &locks[i]) != 0)
@@ -385,13 +384,28 @@ static void hold_many(redlock_client *client, redlock_lock *locks[MANY],
     }
 }
 
+static void release_many(redlock_lock *locks[MANY])
+{
+    for (uint32_t begun = 0; begun < MANY; begun += AT_ONCE) {
+        for (uint32_t i = begun; i < begun + AT_ONCE; i++)
+            if (redlock_start_release(locks[i]) != 0)
+                ck_abort_msg("no release begun");
+        for (uint32_t i = begun; i < begun + AT_ONCE; i++)
+            if (redlock_release(locks[i]) != REDLOCK_OK)
+                ck_abort_msg("not released");
+    }
+}
+
 START_TEST(test_many_leases_are_renewed)
 {
     static redlock_lock *locks[MANY];
-    redlock_client *client = quick_client(servers_uris(), N);
-    redlock_lock_options options = lock_options(9000, 0);
+    redlock_options slow = options_for(servers_uris(), N);
+    redlock_lock_options options = lock_options(20000, 0);
+    redlock_client *client;
     uint32_t held = 0;
 
+    slow.node_timeout_ms = 5000;
+    client = new_client(&slow);
     options.renew = 1;
     options.results = NULL;
     options.result_count = 0;
@@ -403,12 +417,7 @@ START_TEST(test_many_leases_are_renewed)
     ck_assert_uint_eq(held, MANY);
     ck_assert_uint_eq(stats_of(client).lost, 0);
     ck_assert_uint_eq(stats_of(client).disconnects, 0);
-    for (uint32_t i = 0; i < MANY; i++)
-        if (redlock_start_release(locks[i]) != 0)
-            ck_abort_msg("no release begun");
-    for (uint32_t i = 0; i < MANY; i++)
-        if (redlock_release(locks[i]) != REDLOCK_OK)
-            ck_abort_msg("not released");
+    release_many(locks);
     for (int i = 0; i < N; i++)
         AWAIT(strcmp(servers_command(i, "DBSIZE", NULL), "0") == 0);
     ck_assert_uint_eq(stats_of(client).leases, 0);
