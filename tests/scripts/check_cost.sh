@@ -57,13 +57,13 @@ check() { # check KIND LIMIT CALLS
     [ "$instructions" -gt 1000 ] && [ "$instructions" -le "$2" ] && [ "$calls" -le "$3" ] || failed=1
 }
 
-check unguarded 28500 24
+check unguarded 27000 24
 unguarded=$instructions
-check plain 28500 24
+check plain 27000 24
 if [ $((instructions * 100)) -gt $((unguarded * 103)) ]; then
     echo "check_cost: guard and accounting cost more than 3 %"
     failed=1
 fi
-check extend 43500 36
-check fenced 39000 24
+check extend 42000 36
+check fenced 37500 24
 exit "$failed"
