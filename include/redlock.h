@@ -90,7 +90,7 @@ extern "C" {
 #define REDLOCK_MAX_TTL_MS 31536000000  /* 365 days: upper bound of max_ttl_ms */
 #define REDLOCK_MAX_WAIT_MS 31536000000 /* longer waits: REDLOCK_WAIT_FOREVER */
 #define REDLOCK_MAX_DRIFT_PPM 500000    /* half the ttl */
-#define REDLOCK_MAX_LOCKS 65536         /* locks, and keys still being removed, of one client */
+#define REDLOCK_MAX_LOCKS 1048576       /* locks, and keys still being removed, of one client */
 #define REDLOCK_TEXT_LEN 128            /* bytes of a node's text, final NUL included */
 #define REDLOCK_ADDRESS_LEN 256         /* bytes of a node's address, final NUL included */
 #define REDLOCK_TOKEN_LEN 80            /* bytes of a token text, final NUL included */

@@ -29,6 +29,7 @@ struct redlock__engine *redlock__engine_new(const struct redlock__engine_config 
     engine->entropy = config->entropy;
     engine->entropy_context = config->entropy_context;
     engine->entropy(engine->entropy_context, &engine->jitter, sizeof engine->jitter);
+    engine->max_locks = config->max_locks != 0 ? config->max_locks : REDLOCK_MAX_LOCKS;
     engine->created_ns = now_ns;
     engine->grace_ns = engine->earliest_ns = REDLOCK__NEVER;
     for (engine->n = 0; engine->n < config->n; engine->n++) {
@@ -56,6 +57,7 @@ static void free_leases(struct redlock__engine *engine)
         struct redlock__lease *lease = engine->leases;
         engine->leases = lease->next;
         redlock__name_unref(&engine->names, lease->name);
+        redlock__lease_clear(lease);
         free(lease);
     }
 }
@@ -81,6 +83,12 @@ void redlock__engine_free(struct redlock__engine *engine)
         redlock__node_free(engine->nodes[i]);
     redlock__side_free(engine);
     redlock__names_free(&engine->names);
+    redlock__pool_drain(&engine->spare_grants);
+    redlock__pool_drain(&engine->spare_leases);
+    redlock__pool_drain(&engine->spare_fenced);
+    redlock__timers_destroy(&engine->lease_timers);
+    redlock__timers_destroy(&engine->grant_timers);
+    redlock__timers_destroy(&engine->paced);
     redlock__watch_free(engine);
     free(engine->init);
     free(engine);
@@ -111,6 +119,11 @@ static int check_ttl(const struct redlock__engine *engine, int64_t ttl_ms, int64
 
 /* ---- leases ------------------------------------------------------------- */
 
+static struct redlock__pool *spare(struct redlock__engine *engine, bool fence)
+{
+    return fence ? &engine->spare_fenced : &engine->spare_leases;
+}
+
 /* Somebody wants a quorum: don't sit out the pauses of reconnecting. */
 static void hurry(struct redlock__engine *engine, int64_t now_ns)
 {
@@ -130,14 +143,17 @@ static int lease_new(struct redlock__engine *engine, const void *key, size_t key
         rc = check_ttl(engine, config->ttl_ms, config->min_validity_ms);
     if (rc != REDLOCK_OK)
         return rc;
-    if (engine->lease_count >= REDLOCK_MAX_LOCKS)
+    if (engine->lease_count >= engine->max_locks)
         return REDLOCK_ERR_LIMIT;
-    lease = calloc(1, sizeof *lease + engine->n * sizeof lease->votes[0]);
+    if (!redlock__timers_reserve(&engine->lease_timers, engine->lease_count + 1))
+        return REDLOCK_ERR_MEMORY;
+    lease = redlock__pool_take(spare(engine, config->fence),
+                               redlock__lease_size(engine->n, config->fence));
     if (lease == NULL)
         return REDLOCK_ERR_MEMORY;
     lease->name = redlock__name_ref(&engine->names, key, key_len);
     if (lease->name == NULL) {
-        free(lease);
+        redlock__pool_give(spare(engine, config->fence), lease);
         return REDLOCK_ERR_MEMORY;
     }
     lease->config = *config;
@@ -276,22 +292,23 @@ bool redlock__engine_detach(struct redlock__engine *engine, struct redlock__leas
     return !redlock__engine_handing_on(lease);
 }
 
-/* Out of the engine's list, and out of the work and event lists, which are short. */
+/* Out of the engine's list and timers, and out of the work and event lists, which are short. */
 static void unlink_lease(struct redlock__engine *engine, struct redlock__lease *lease)
 {
     struct redlock__lease **link, *last = NULL;
 
-    for (link = &engine->work_head; *link != NULL && *link != lease; link = &(*link)->next_work)
+    for (link = &engine->work_head; lease->in_work && *link != lease; link = &(*link)->next_work)
         last = *link;
-    if (*link != NULL) {
+    if (lease->in_work) {
         *link = lease->next_work;
         if (engine->work_tail == lease)
             engine->work_tail = last;
     }
     last = NULL;
-    for (link = &engine->events_head; *link != NULL && *link != lease; link = &(*link)->next_event)
+    for (link = &engine->events_head; lease->in_events && *link != lease;
+         link = &(*link)->next_event)
         last = *link;
-    if (*link != NULL) {
+    if (lease->in_events) {
         *link = lease->next_event;
         if (engine->events_tail == lease)
             engine->events_tail = last;
@@ -302,6 +319,9 @@ static void unlink_lease(struct redlock__engine *engine, struct redlock__lease *
         engine->leases = lease->next;
     if (lease->next != NULL)
         lease->next->prev = lease->prev;
+    redlock__timers_stop(&engine->lease_timers, &lease->timer);
+    redlock__timers_stop(&engine->paced, &lease->pace);
+    engine->renewing -= lease->counted_state == REDLOCK__LEASE_RENEWING;
     engine->lease_count--;
 }
 
@@ -329,7 +349,9 @@ void redlock__engine_forget(struct redlock__engine *engine, struct redlock__leas
     unlink_lease(engine, lease);
     redlock__wake_settle(engine, lease->name, now_ns);
     redlock__name_unref(&engine->names, lease->name);
-    free(lease);
+    redlock__lease_clear(lease);
+    redlock__pool_give(spare(engine, lease->config.fence), lease);
+    redlock__pace_next(engine, now_ns);
     redlock__engine_run(engine, now_ns);
 }
 

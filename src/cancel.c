@@ -37,7 +37,9 @@ void redlock_cancel_free(redlock_cancel_handle *cancel)
 
 bool redlock__is_cancelled(const redlock_lock *lock)
 {
-    return lock->options.cancel != NULL && atomic_load(&lock->options.cancel->cancelled);
+    const struct redlock__lock_extras *extras = lock->extras;
+
+    return extras != NULL && extras->cancel != NULL && atomic_load(&extras->cancel->cancelled);
 }
 
 /* Ends the operation that runs, if its handle was cancelled. */
@@ -65,37 +67,38 @@ void redlock_cancel(redlock_cancel_handle *cancel)
         return;
     (void)pthread_mutex_lock(&cancel->mutex);
     atomic_store(&cancel->cancelled, true);
-    for (redlock_lock *lock = cancel->carriers; lock != NULL; lock = lock->next_carrier)
+    for (redlock_lock *lock = cancel->carriers; lock != NULL; lock = lock->extras->next_carrier)
         cancel_lock(lock);
     (void)pthread_mutex_unlock(&cancel->mutex);
 }
 
 void redlock__register_carrier(redlock_lock *lock)
 {
-    redlock_cancel_handle *cancel = lock->options.cancel;
+    redlock_cancel_handle *cancel = lock->extras != NULL ? lock->extras->cancel : NULL;
 
     if (cancel == NULL)
         return;
     (void)pthread_mutex_lock(&cancel->mutex);
-    lock->next_carrier = cancel->carriers;
+    lock->extras->next_carrier = cancel->carriers;
     if (cancel->carriers != NULL)
-        cancel->carriers->prev_carrier = lock;
+        cancel->carriers->extras->prev_carrier = lock;
     cancel->carriers = lock;
     (void)pthread_mutex_unlock(&cancel->mutex);
 }
 
 void redlock__unregister_carrier(redlock_lock *lock)
 {
-    redlock_cancel_handle *cancel = lock->options.cancel;
+    struct redlock__lock_extras *extras = lock->extras;
+    redlock_cancel_handle *cancel = extras != NULL ? extras->cancel : NULL;
 
     if (cancel == NULL)
         return;
     (void)pthread_mutex_lock(&cancel->mutex);
-    if (lock->prev_carrier != NULL)
-        lock->prev_carrier->next_carrier = lock->next_carrier;
+    if (extras->prev_carrier != NULL)
+        extras->prev_carrier->extras->next_carrier = extras->next_carrier;
     else
-        cancel->carriers = lock->next_carrier;
-    if (lock->next_carrier != NULL)
-        lock->next_carrier->prev_carrier = lock->prev_carrier;
+        cancel->carriers = extras->next_carrier;
+    if (extras->next_carrier != NULL)
+        extras->next_carrier->extras->prev_carrier = extras->prev_carrier;
     (void)pthread_mutex_unlock(&cancel->mutex);
 }

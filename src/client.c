@@ -54,6 +54,8 @@ static void free_parts(redlock_client *client)
 {
     redlock__io_free(client->io, true);
     redlock__engine_free(client->engine);
+    redlock__pool_drain(&client->spare_locks);
+    redlock__pool_drain(&client->spare_extras);
     redlock__origin_free(client->origin);
     redlock__settings_free(client->settings);
     (void)pthread_cond_destroy(&client->called);
@@ -342,7 +344,7 @@ int64_t redlock_next_timeout_ms(const redlock_client *client)
     (void)pthread_mutex_lock(&c->mutex);
     next_ns = redlock__engine_next_deadline(c->engine);
     left_ns = redlock__max(0, redlock__add(next_ns, -redlock__clock_ns()));
-    if (redlock__owes_callback_locked(client))
+    if (redlock__owes_callback_locked(client) || redlock__io_has_news(c->io))
         timeout_ms = 0;
     else if (next_ns != REDLOCK__NEVER)
         timeout_ms = redlock__add(left_ns, REDLOCK__MS - 1) / REDLOCK__MS;
@@ -368,9 +370,12 @@ int redlock_process(redlock_client *client)
         redlock__io_watch(client->io, REDLOCK__BACKGROUND, REDLOCK__WATCH_ALL, 0);
         redlock__io_poll(client->io, REDLOCK__BACKGROUND);
         redlock__io_read(client->io, REDLOCK__BACKGROUND);
-        do
+        client->processing = true;
+        do {
+            redlock__io_flush(client->io);
             redlock__settle_locked(client);
-        while (redlock__dispatch_locked(client));
+        } while (redlock__dispatch_locked(client));
+        client->processing = false;
     }
     (void)pthread_mutex_unlock(&client->mutex);
     (void)pthread_setcancelstate(cancel_state, NULL);

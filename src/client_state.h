@@ -1,7 +1,7 @@
 /*
- * The facade's state, shared by its four files: drive.c (who works, sleeps, and is woken),
- * client.c (a client's life, and questions to it), lock.c (locks), cancel.c. Nobody else
- * includes this.
+ * The facade's state, shared by its five files: drive.c (who works, sleeps, and is woken),
+ * client.c (a client's life, and questions to it), handle.c and lock.c (locks), cancel.c. Nobody
+ * else includes this.
  *
  * Functions that end in _locked want the client's mutex held.
  */
@@ -16,12 +16,13 @@
 #include "engine.h"
 #include "io.h"
 #include "options.h"
+#include "pool.h"
 #include "redlock.h"
 
 /* Events of one lock, in order, each kind once. */
 struct redlock__events {
-    unsigned count;
-    redlock_event kinds[4];
+    uint8_t count;
+    uint8_t kinds[4]; /* of redlock_event */
 };
 
 /* What somebody waits for, on the waiter's stack. */
@@ -44,6 +45,7 @@ struct redlock_client {
     pthread_mutex_t mutex; /* guards all that follows */
     struct redlock__engine *engine;
     struct redlock__io *io;
+    struct redlock__pool spare_locks, spare_extras;
     struct redlock__call *driver;
     struct redlock__call *asleep_head, *asleep_tail;
     uint32_t woken;       /* sleepers whose verdict is there, and who have not come yet */
@@ -61,19 +63,33 @@ struct redlock_client {
 
     pthread_t background;
     bool threaded, stopping;
+    bool processing; /* in redlock_process() */
+};
+
+/* What a lock has only if it is asked for: a callback, a cancel handle, results, a descriptor. */
+struct redlock__lock_extras {
+    redlock_event_fn *on_event; /* NULL: none, or released */
+    void *event_context;
+    struct redlock__events to_call;
+    bool called; /* in the client's list of callbacks due */
+    redlock_lock *next_call;
+
+    redlock_cancel_handle *cancel;
+    redlock_lock *next_carrier, *prev_carrier;
+
+    redlock_node_result *results;
+    size_t result_count;
+
+    struct redlock__signal signal; /* raised while `unread` has some */
 };
 
 struct redlock_lock {
     redlock_client *client;
-    struct redlock__lease *lease; /* NULL before it begins and after it is forgotten */
-    struct redlock__call *call;   /* who waits for its operation */
-    bool started;                 /* its operation was begun by redlock_start_* */
-    bool called;                  /* in the client's list of callbacks due */
-    redlock_lock *next_call;
-    struct redlock__events to_call, unread;
-    struct redlock__signal signal; /* raised while `unread` has some */
-    redlock_lock_options options;  /* whose on_event is NULL once released */
-    redlock_lock *next_carrier, *prev_carrier;
+    struct redlock__lease *lease;        /* NULL before it begins and after it is forgotten */
+    struct redlock__call *call;          /* who waits for its operation */
+    struct redlock__lock_extras *extras; /* NULL: none */
+    struct redlock__events unread;
+    bool started; /* its operation was begun by redlock_start_* */
 };
 
 struct redlock_cancel_handle {
@@ -117,6 +133,30 @@ bool redlock__dispatch_locked(redlock_client *client);
 
 /* The background thread; the argument is the client. */
 void *redlock__run_background(void *client);
+
+/* ---- handle.c ---- */
+
+/* What a caller of acquire or adopt wants, checked. */
+struct redlock__request {
+    redlock_lock_options options;
+    size_t name_len;
+    char name[REDLOCK_MAX_KEY_LEN];
+};
+
+/* Checks the arguments. */
+int redlock__request_check(redlock_client *client, const void *key, size_t key_len,
+                           const redlock_lock_options *options, redlock_lock *const *lock,
+                           struct redlock__request *request);
+
+/* redlock__enter(), with a new handle that has no lease yet; NULL: out of memory. */
+redlock_lock *redlock__enter_with_lock(redlock_client *client, const redlock_lock_options *options,
+                                       int *cancel_state);
+/* redlock__leave(), and the handle is gone. */
+void redlock__leave_without_lock(redlock_lock *lock, int cancel_state);
+/* The handle is gone, in a forked child: FORKED. */
+int redlock__lock_discard(redlock_lock *lock);
+/* NULL: out of memory. */
+struct redlock__lock_extras *redlock__extras_new_locked(redlock_client *client);
 
 /* ---- cancel.c ---- */
 

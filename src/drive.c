@@ -19,6 +19,7 @@
  * Who sends. Callers announce themselves before they wait for the mutex, and those woken with
  * their verdict are known to come through it. Whoever sees others coming leaves the sending to
  * them, so that the writes of a crowd go out together; a brief poll of the driver bounds the delay.
+ * Without a thread, redlock_process() sends, for the same reason; its descriptor is made readable.
  */
 #include <assert.h>
 #include <string.h>
@@ -40,12 +41,12 @@ static void push_event(struct redlock__events *events, redlock_event kind)
         if (events->kinds[i] == kind)
             return;
     assert(events->count < sizeof events->kinds / sizeof events->kinds[0]);
-    events->kinds[events->count++] = kind;
+    events->kinds[events->count++] = (uint8_t)kind;
 }
 
 redlock_event redlock__pop_event(struct redlock__events *events)
 {
-    redlock_event first = events->kinds[0];
+    redlock_event first = (redlock_event)events->kinds[0];
 
     if (events->count == 0)
         return REDLOCK_EVENT_NONE;
@@ -57,15 +58,16 @@ redlock_event redlock__pop_event(struct redlock__events *events)
 static void queue_callback_locked(redlock_lock *lock)
 {
     redlock_client *client = lock->client;
+    struct redlock__lock_extras *extras = lock->extras;
 
-    if (lock->called || lock->to_call.count == 0)
+    if (extras == NULL || extras->called || extras->to_call.count == 0)
         return;
-    lock->called = true;
-    lock->next_call = NULL;
+    extras->called = true;
+    extras->next_call = NULL;
     if (client->to_call_head == NULL)
         client->to_call_head = lock;
     else
-        client->to_call_tail->next_call = lock;
+        client->to_call_tail->extras->next_call = lock;
     client->to_call_tail = lock;
 }
 
@@ -74,14 +76,14 @@ void redlock__unqueue_callback_locked(redlock_lock *lock)
     redlock_client *client = lock->client;
     redlock_lock **link = &client->to_call_head, *before = NULL;
 
-    if (!lock->called)
+    if (lock->extras == NULL || !lock->extras->called)
         return;
-    for (; *link != lock; link = &(*link)->next_call)
+    for (; *link != lock; link = &(*link)->extras->next_call)
         before = *link;
-    *link = lock->next_call;
+    *link = lock->extras->next_call;
     if (client->to_call_tail == lock)
         client->to_call_tail = before;
-    lock->called = false;
+    lock->extras->called = false;
 }
 
 void redlock__wake_party_locked(redlock_client *client, enum redlock__party party, int64_t until_ns)
@@ -110,6 +112,8 @@ void redlock__end_start_locked(redlock_lock *lock)
 
 static void route_event_locked(redlock_lock *lock, redlock_event event)
 {
+    struct redlock__lock_extras *extras = lock->extras;
+
     if (event == REDLOCK_EVENT_DONE) {
         if (lock->call != NULL)
             wake_call_locked(lock->client, lock->call);
@@ -119,11 +123,11 @@ static void route_event_locked(redlock_lock *lock, redlock_event event)
     }
     if (event != REDLOCK_EVENT_RENEWED) {
         push_event(&lock->unread, event);
-        if (lock->signal.fds[0] >= 0)
-            redlock__signal_raise(&lock->signal);
+        if (extras != NULL && extras->signal.fds[0] >= 0)
+            redlock__signal_raise(&extras->signal);
     }
-    if (lock->options.on_event != NULL) {
-        push_event(&lock->to_call, event);
+    if (extras != NULL && extras->on_event != NULL) {
+        push_event(&extras->to_call, event);
         queue_callback_locked(lock);
     }
 }
@@ -177,8 +181,10 @@ static bool others_will_send_locked(const redlock_client *client)
 /* After every change: sends, tells who waits, wakes the driver if it would miss something. */
 void redlock__settle_locked(redlock_client *client)
 {
-    if (!others_will_send_locked(client))
+    if (client->threaded && !others_will_send_locked(client))
         redlock__io_flush(client->io);
+    else if (!client->threaded && !client->processing && redlock__io_has_news(client->io))
+        redlock__io_wake(client->io, REDLOCK__BACKGROUND);
     take_events_locked(client);
     if (redlock__io_in_poll(client->io, REDLOCK__DRIVER))
         redlock__wake_party_locked(client, REDLOCK__DRIVER,
@@ -293,9 +299,9 @@ void redlock__leave(redlock_client *client, int cancel_state)
 /* Runs one callback that is due. */
 static void call_back_locked(redlock_client *client, redlock_lock *lock)
 {
-    redlock_event_fn *on_event = lock->options.on_event;
-    void *context = lock->options.event_context;
-    redlock_event event = redlock__pop_event(&lock->to_call);
+    redlock_event_fn *on_event = lock->extras->on_event;
+    void *context = lock->extras->event_context;
+    redlock_event event = redlock__pop_event(&lock->extras->to_call);
 
     redlock__unqueue_callback_locked(lock);
     queue_callback_locked(lock);

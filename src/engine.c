@@ -4,12 +4,15 @@
  * a lease can queue requests, fail a node, or hand a name to the next waiter, and never
  * recurses: it only puts more on the lists.
  *
- * earliest_ns is a lower bound of the next deadline of all leases, grants and
- * inspections; a scan makes it exact when it is reached. So a call that arms a later
- * timer costs nothing, and one that disarms a timer costs at most one idle scan.
+ * Timers. Leases and grants have one each, in heaps; only what is due is looked at. A lease's is
+ * set in one place, whenever it has been served, and everything that changes a lease has it served:
+ * it is then never later than the lease's own deadline, nor than the time at which what it waits
+ * for may be there. Of all else there are few: earliest_ns is a lower bound of their next deadline,
+ * and once it is reached all of them are asked.
  */
 #include "engine_state.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -133,7 +136,7 @@ static void grant_news(struct redlock__engine *engine, struct redlock__grant *gr
                                redlock__engine_node_deadline(engine, grant->ttl_ms, now_ns));
     if (command == REDLOCK__CMD_RELEASE)
         redlock__wake_released(engine, grant, node, event->answer.waits, now_ns);
-    redlock__engine_touch(engine, redlock__grant_next_deadline(grant));
+    redlock__engine_arm_grant(engine, grant, now_ns);
 }
 
 /* A lease longer than max_ttl is one of a client that was told otherwise. */
@@ -323,28 +326,35 @@ static void explain_wait(struct redlock__engine *engine, struct redlock__lease *
     redlock__explain_unsent(engine, lease, REDLOCK__CMD_SET, 0);
 }
 
-static void scan_leases(struct redlock__engine *engine, int64_t now_ns)
-{
-    for (struct redlock__lease *lease = engine->leases; lease != NULL; lease = lease->next) {
-        bool due = now_ns >= redlock__lease_next_deadline(lease);
+_Static_assert(offsetof(struct redlock__lease, timer) == 0 &&
+                   offsetof(struct redlock__grant, timer) == 0,
+               "a timer is found by its owner's address");
 
-        if (due)
+/* Each is out of its heap until it has been served. */
+static void look_at_leases(struct redlock__engine *engine, int64_t now_ns)
+{
+    struct redlock__timer *timer;
+
+    while ((timer = redlock__timers_take(&engine->lease_timers, now_ns)) != NULL) {
+        struct redlock__lease *lease = (struct redlock__lease *)timer;
+
+        if (now_ns >= redlock__lease_next_deadline(lease)) {
             explain_wait(engine, lease);
-        if (due) /* a renewal waits no longer for connections than for an answer */
+            /* a renewal waits no longer for connections than for an answer */
             lease->gate_ns = redlock__engine_node_deadline(engine, lease->config.ttl_ms, now_ns);
+        }
         redlock__lease_handle_deadline(lease, redlock__engine_jitter(engine), now_ns);
-        if (due || lease->wants != 0 || lease->name->head == lease)
-            redlock__engine_work_on(engine, lease);
-        redlock__engine_touch(engine, redlock__lease_next_deadline(lease));
+        redlock__engine_work_on(engine, lease);
     }
 }
 
-static void scan_grants(struct redlock__engine *engine, int64_t now_ns)
+static void look_at_grants(struct redlock__engine *engine, int64_t now_ns)
 {
-    struct redlock__grant *next;
+    struct redlock__timer *timer;
 
-    for (struct redlock__grant *grant = engine->grants; grant != NULL; grant = next) {
-        next = grant->next;
+    while ((timer = redlock__timers_take(&engine->grant_timers, now_ns)) != NULL) {
+        struct redlock__grant *grant = (struct redlock__grant *)timer;
+
         redlock__grant_handle_deadline(grant, now_ns);
         if (grant->abandoned)
             redlock__serve_removals(engine, grant, now_ns);
@@ -352,17 +362,24 @@ static void scan_grants(struct redlock__engine *engine, int64_t now_ns)
     }
 }
 
+static int64_t next_own_deadline(const struct redlock__engine *engine)
+{
+    return redlock__min(engine->earliest_ns,
+                        redlock__min(redlock__timers_next(&engine->lease_timers),
+                                     redlock__timers_next(&engine->grant_timers)));
+}
+
 /* Of leases, grants and inspections; true if any was due. */
 static bool handle_own_deadlines(struct redlock__engine *engine, int64_t now_ns)
 {
-    if (now_ns < engine->earliest_ns)
+    if (now_ns < next_own_deadline(engine))
         return false;
     engine->earliest_ns = REDLOCK__NEVER;
     redlock__watch_handle_deadline(engine, now_ns);
     redlock__wake_handle_deadline(engine, now_ns);
     redlock__replicas_handle_deadline(engine, now_ns);
-    scan_leases(engine, now_ns);
-    scan_grants(engine, now_ns);
+    look_at_leases(engine, now_ns);
+    look_at_grants(engine, now_ns);
     for (struct redlock__inspection *at = engine->inspections; at != NULL; at = at->next)
         redlock__engine_start_inspection(engine, at, now_ns);
     redlock__init_news(engine, now_ns);
@@ -393,7 +410,7 @@ void redlock__engine_handle_deadline(struct redlock__engine *engine, int64_t now
 
 int64_t redlock__engine_next_deadline(const struct redlock__engine *engine)
 {
-    int64_t next = engine->earliest_ns;
+    int64_t next = next_own_deadline(engine);
     for (uint32_t i = 0; i < redlock__engine_links(engine); i++) {
         const struct redlock__node *node = redlock__engine_node(engine, i);
 
@@ -446,7 +463,7 @@ bool redlock__engine_owed(const struct redlock__engine *engine)
     for (uint32_t i = 0; i < engine->n; i++)
         if (redlock__node_owes(engine->nodes[i]))
             return true;
-    return redlock__replicas_owed(engine);
+    return engine->replicas.wanted != 0 && redlock__replicas_owed(engine);
 }
 
 bool redlock__engine_flushing(const struct redlock__engine *engine)

@@ -43,6 +43,7 @@ struct redlock__engine_config {
     int64_t node_timeout_ms;  /* 0: by ttl */
     uint32_t replicas;        /* of the one primary that must acknowledge; 0: none */
     int64_t replica_timeout_ms;
+    uint32_t max_locks; /* 0: REDLOCK_MAX_LOCKS */
     /* Fills buf; never fails (the driver has checked its source). */
     void (*entropy)(void *context, void *buf, size_t len);
     void *entropy_context;

@@ -57,7 +57,7 @@ bool redlock__engine_gate_open(struct redlock__engine *engine, uint32_t counted,
     if (now_ns >= gate_ns || (quorum && now_ns >= engine->grace_ns) ||
         redlock__engine_settled(engine, now_ns))
         return true;
-    redlock__engine_touch(engine, quorum ? redlock__min(gate_ns, engine->grace_ns) : gate_ns);
+    redlock__engine_look(engine, quorum ? redlock__min(gate_ns, engine->grace_ns) : gate_ns);
     return false;
 }
 
@@ -103,6 +103,22 @@ int64_t redlock__engine_node_deadline(const struct redlock__engine *engine, int6
                                       int64_t now_ns)
 {
     return redlock__add(now_ns, redlock__ms_to_ns(node_timeout_ms(engine, ttl_ms)));
+}
+
+/* What should be on its way and isn't, since there was no memory, is tried again. */
+void redlock__engine_arm_grant(struct redlock__engine *engine, struct redlock__grant *grant,
+                               int64_t now_ns)
+{
+    int64_t due_ns;
+
+    if (grant->owed == 0) {
+        redlock__timers_stop(&engine->grant_timers, &grant->timer);
+        return;
+    }
+    due_ns = redlock__grant_next_deadline(grant);
+    if ((redlock__grant_to_remove(grant, now_ns) & redlock__engine_ready(engine)) != 0)
+        due_ns = redlock__min(due_ns, redlock__engine_node_deadline(engine, grant->ttl_ms, now_ns));
+    redlock__timers_set(&engine->grant_timers, &grant->timer, due_ns);
 }
 
 void redlock__engine_say(struct redlock__engine *engine, int level, const char *address,

@@ -8,9 +8,11 @@
 #include "engine.h"
 #include "init.h"
 #include "member.h"
+#include "pool.h"
 #include "queue.h"
 #include "replicas.h"
 #include "side.h"
+#include "timers.h"
 #include "wake.h"
 
 struct redlock__log_line {
@@ -27,13 +29,18 @@ struct redlock__engine {
     uint64_t jitter; /* state of the generator behind redlock__engine_jitter() */
 
     int64_t created_ns;
-    int64_t grace_ns; /* late connections are waited for until then; NEVER: no quorum yet */
-    int64_t earliest_ns;
+    int64_t grace_ns;    /* late connections are waited for until then; NEVER: no quorum yet */
+    int64_t earliest_ns; /* a lower bound of the next deadline of all but leases and grants */
+    int64_t look_ns;     /* of the lease being served: what it waits for may be there then */
+    struct redlock__timers lease_timers, grant_timers;
+    struct redlock__timers paced; /* renewals that wait, by the ends of their holds (pace.c) */
+    uint32_t renewing;            /* extends under way */
     struct redlock__names names;
+    struct redlock__pool spare_grants, spare_leases, spare_fenced; /* the latter: leases */
     struct redlock__lease *leases;
     struct redlock__grant *grants;
     struct redlock__inspection *inspections;
-    uint32_t lease_count, grant_count;
+    uint32_t lease_count, grant_count, max_locks;
     struct redlock__lease *events_head, *events_tail;
     struct redlock__lease *work_head, *work_tail;
     redlock_stats stats;
@@ -72,10 +79,18 @@ struct redlock__engine {
     struct redlock__init *init;    /* NULL: none runs */
 };
 
+/* Something of which there are few is due then: whoever handles it says so again until it is. */
 static inline void redlock__engine_touch(struct redlock__engine *engine, int64_t deadline_ns)
 {
     if (deadline_ns < engine->earliest_ns)
         engine->earliest_ns = deadline_ns;
+}
+
+/* The lease being served is looked at again then. */
+static inline void redlock__engine_look(struct redlock__engine *engine, int64_t then_ns)
+{
+    if (then_ns < engine->look_ns)
+        engine->look_ns = then_ns;
 }
 
 /* ---- engine_state.c ---- */
@@ -101,14 +116,19 @@ void redlock__engine_hurry(struct redlock__engine *engine, int64_t now_ns);
 /* Why nothing can be sent to a node that is not ready. */
 const char *redlock__engine_absence(const struct redlock__node *node);
 
-/* Whether a round that waits for connections may begin, at gate_ns at the latest: a quorum of
- * those that count is ready and the slower ones had their time, or no connection is being set up
- * any more. If not, the engine looks again when a connection changes its phase, or in time. */
+/* Whether a round of the lease being served, which waits for connections, may begin, at gate_ns at
+ * the latest: a quorum of those that count is ready and the slower ones had their time, or no
+ * connection is being set up any more. If not, the engine looks again when a connection changes its
+ * phase, or in time. */
 bool redlock__engine_gate_open(struct redlock__engine *engine, uint32_t counted, int64_t gate_ns,
                                int64_t now_ns);
 
 int64_t redlock__engine_node_deadline(const struct redlock__engine *engine, int64_t ttl_ms,
                                       int64_t now_ns);
+
+/* After anything about a grant has changed: its timer. */
+void redlock__engine_arm_grant(struct redlock__engine *engine, struct redlock__grant *grant,
+                               int64_t now_ns);
 
 /* Puts a lease on the work list, once. NULL is accepted. */
 void redlock__engine_work_on(struct redlock__engine *engine, struct redlock__lease *lease);
@@ -180,6 +200,17 @@ uint32_t redlock__native_send(struct redlock__engine *engine, struct redlock__gr
 bool redlock__native_news(struct redlock__engine *engine, uint32_t node,
                           struct redlock__node_event *event, int64_t now_ns);
 
+/* ---- pace.c ---- */
+
+/* Whether the lease being served may begin its renewal now. If not, it is put to work when it
+ * may. */
+bool redlock__pace_renewal(struct redlock__engine *engine, struct redlock__lease *lease,
+                           int64_t now_ns);
+/* Puts the next renewal that waits to work, if it may begin. */
+void redlock__pace_next(struct redlock__engine *engine, int64_t now_ns);
+/* Ready primaries that take more removals now. */
+uint32_t redlock__pace_removals(const struct redlock__engine *engine);
+
 /* ---- serve.c ---- */
 
 /* A grant with a new token, or with `value` if that isn't NULL. */
@@ -197,7 +228,8 @@ void redlock__serve_removals(struct redlock__engine *engine, struct redlock__gra
 void redlock__explain_unsent(struct redlock__engine *engine, struct redlock__lease *lease,
                              enum redlock__command command, uint32_t sent);
 
-/* Does what the lease wants, begins its attempt if it is its turn, posts its events. */
+/* Does what the lease wants, begins its attempt if it is its turn, posts its events, sets its
+ * timer. */
 void redlock__serve_lease(struct redlock__engine *engine, struct redlock__lease *lease,
                           int64_t now_ns);
 

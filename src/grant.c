@@ -5,6 +5,8 @@
  */
 #include "grant.h"
 
+#include <assert.h>
+
 #include "validity.h"
 
 static uint32_t bit_of(uint32_t node)
@@ -27,6 +29,7 @@ static void reach(struct redlock__grant *grant, int64_t ttl_ms)
 void redlock__grant_set(struct redlock__grant *grant, uint32_t nodes, int64_t ttl_ms,
                         int64_t now_ns)
 {
+    assert(!grant->abandoned);
     grant->written |= nodes;
     grant->unanswered |= nodes;
     reach(grant, ttl_ms);
@@ -35,6 +38,7 @@ void redlock__grant_set(struct redlock__grant *grant, uint32_t nodes, int64_t tt
 
 void redlock__grant_extended(struct redlock__grant *grant, int64_t ttl_ms, int64_t now_ns)
 {
+    assert(!grant->abandoned);
     reach(grant, ttl_ms);
     grant->last_write_ns = now_ns;
     grant->extended = true;
@@ -83,12 +87,14 @@ void redlock__grant_asked(struct redlock__grant *grant, uint32_t node, uint32_t 
 /* A primary answers in order: the newest answer is the last one owed. */
 void redlock__grant_told(struct redlock__grant *grant, uint32_t node, uint32_t round_no)
 {
-    if (round_no == grant->asked_round)
+    if (!grant->abandoned && round_no == grant->asked_round)
         grant->asked &= ~bit_of(node);
 }
 
 void redlock__grant_left(struct redlock__grant *grant, uint32_t node, int64_t ttl_ms)
 {
+    if (grant->abandoned) /* nobody extends it any more */
+        return;
     if (ttl_ms >= grant->ttl_ms) {
         grant->late |= bit_of(node);
         return;
@@ -102,6 +108,7 @@ uint32_t redlock__grant_cut(const struct redlock__grant *grant, int64_t ttl_ms)
 {
     uint32_t nodes = ttl_ms > grant->ttl_ms ? grant->late : 0;
 
+    assert(!grant->abandoned);
     return nodes | (ttl_ms > grant->cut_ms ? grant->cut : 0);
 }
 
@@ -109,6 +116,7 @@ uint32_t redlock__grant_share(struct redlock__grant *grant, int64_t *cut_ms)
 {
     uint32_t nodes = grant->asked | grant->late | grant->cut;
 
+    assert(!grant->abandoned);
     grant->shared = true;
     *cut_ms = grant->ttl_ms;
     if (grant->asked != 0)
@@ -132,6 +140,7 @@ void redlock__grant_settle_answer(struct redlock__grant *grant, uint32_t node, r
 
 void redlock__grant_landed(struct redlock__grant *grant, uint32_t node)
 {
+    assert(grant->abandoned);
     grant->owed |= bit_of(node);
     grant->in_flight &= ~bit_of(node);
     grant->again &= ~bit_of(node);
@@ -144,7 +153,8 @@ void redlock__grant_forgotten(struct redlock__grant *grant, uint32_t node)
 
 void redlock__grant_dropped(struct redlock__grant *grant, uint32_t node, bool set, bool written)
 {
-    grant->in_flight &= ~bit_of(node);
+    if (grant->abandoned)
+        grant->in_flight &= ~bit_of(node);
     if (set && !written)
         grant->unanswered &= ~bit_of(node);
     else
@@ -154,22 +164,32 @@ void redlock__grant_dropped(struct redlock__grant *grant, uint32_t node, bool se
 void redlock__grant_abandon(struct redlock__grant *grant, int64_t orphan_ms)
 {
     int64_t life_ms = redlock__add(grant->ttl_ms, redlock__drift_ms(grant->ttl_ms, 10000));
+    int64_t last_write_ns = grant->last_write_ns;
 
+    assert(!grant->abandoned);
     if (grant->unanswered != 0)
         life_ms = redlock__add(life_ms, orphan_ms);
-    grant->gone_ns = redlock__add(grant->last_write_ns, redlock__ms_to_ns(life_ms));
-    grant->owed = grant->written;
     grant->abandoned = true;
+    grant->owed = grant->written;
+    grant->in_flight = grant->again = grant->repeated = 0;
+    grant->asked_at = grant->waits_at = 0;
+    grant->again_ns = 0;
+    grant->gone_ns = redlock__add(last_write_ns, redlock__ms_to_ns(life_ms));
 }
 
 uint32_t redlock__grant_to_remove(const struct redlock__grant *grant, int64_t now_ns)
 {
-    uint32_t waiting = now_ns < grant->again_ns ? grant->again : 0;
+    uint32_t waiting;
+
+    if (!grant->abandoned)
+        return 0;
+    waiting = now_ns < grant->again_ns ? grant->again : 0;
     return grant->owed & ~grant->in_flight & ~waiting;
 }
 
 void redlock__grant_removing(struct redlock__grant *grant, uint32_t node)
 {
+    assert(grant->abandoned);
     grant->in_flight |= bit_of(node);
     grant->again &= ~bit_of(node);
 }
@@ -202,7 +222,9 @@ int64_t redlock__grant_next_deadline(const struct redlock__grant *grant)
 
 void redlock__grant_handle_deadline(struct redlock__grant *grant, int64_t now_ns)
 {
-    if (grant->abandoned && now_ns >= grant->gone_ns)
+    if (!grant->abandoned)
+        return;
+    if (now_ns >= grant->gone_ns)
         grant->owed = 0;
     if (now_ns >= grant->again_ns)
         grant->again = 0;
@@ -210,5 +232,5 @@ void redlock__grant_handle_deadline(struct redlock__grant *grant, int64_t now_ns
 
 bool redlock__grant_done(const struct redlock__grant *grant)
 {
-    return grant->lease == NULL && grant->requests == 0 && grant->owed == 0;
+    return grant->lease == NULL && grant->requests == 0 && (!grant->abandoned || grant->owed == 0);
 }

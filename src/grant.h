@@ -16,7 +16,8 @@
  * A native extend sets the time whatever it is (native.c), so one left behind by a dead connection
  * may cut what a later one promised. `late`: one for ttl_ms may still arrive; `cut`: one for less,
  * cut_ms at the least. `asked` one is unanswered, on a connection that lives: it can't be
- * overtaken.
+ * overtaken. Of an abandoned grant nobody asks that any more, and its memory has what is to be
+ * removed.
  */
 #ifndef REDLOCK__GRANT_H
 #define REDLOCK__GRANT_H
@@ -25,6 +26,7 @@
 #include <stdint.h>
 
 #include "redlock.h"
+#include "timers.h"
 
 enum {
     REDLOCK__TOKEN_HEX = 32
@@ -34,27 +36,36 @@ struct redlock__lease;
 struct redlock__name;
 
 struct redlock__grant {
+    struct redlock__timer timer;        /* the engine's */
     struct redlock__grant *next, *prev; /* in the engine's list */
     struct redlock__name *name;
     struct redlock__lease *lease; /* whose answers these are; NULL once nobody asks */
     uint32_t requests;            /* on their way, carrying this grant */
     uint32_t written, unanswered, known;
-    uint32_t owed, in_flight, moved, again, repeated;
-    uint32_t asked, late, cut;
-    uint32_t asked_round; /* of the newest native extend */
-    int64_t asked_ms;     /* the least of those in `asked` */
-    int64_t cut_ms;
-    bool extended; /* or it was tried */
-    bool shared;   /* other processes may have the token, and extend */
-    bool abandoned;
-    bool held;         /* the lock was held by it: others may be woken once it is gone */
-    uint32_t asked_at; /* primary + 1 that is to tell whether somebody waits; 0: none */
-    uint32_t waits_at; /* primary + 1 that said somebody waits, who hasn't been woken; 0: none */
-    int64_t again_ns;  /* when `again` is to be sent */
-    int64_t ttl_ms;    /* the longest asked for */
-    int64_t last_write_ns;
-    int64_t gone_ns; /* no key of this token can exist from then on */
+    uint32_t moved, asked;
+    union {
+        struct { /* until it is abandoned */
+            uint32_t late, cut;
+            uint32_t asked_round; /* of the newest native extend */
+            int64_t asked_ms;     /* the least of those in `asked` */
+            int64_t cut_ms;
+            int64_t last_write_ns;
+        };
+        struct { /* afterwards */
+            uint32_t owed, in_flight, again, repeated;
+            uint32_t asked_at; /* primary + 1 that is to tell whether somebody waits; 0: none */
+            uint32_t waits_at; /* primary + 1 that said somebody waits, who hasn't been woken; 0:
+                                  none */
+            int64_t again_ns;  /* when `again` is to be sent */
+            int64_t gone_ns;   /* no key of this token can exist from then on */
+        };
+    };
+    int64_t ttl_ms; /* the longest asked for */
     char token[REDLOCK__TOKEN_HEX + 1];
+    bool extended : 1; /* or it was tried */
+    bool shared : 1;   /* other processes may have the token, and extend */
+    bool abandoned : 1;
+    bool held : 1; /* the lock was held by it: others may be woken once it is gone */
 };
 
 /* A SET (or a removal's target) was handed to the connection of `nodes`. */

@@ -43,8 +43,9 @@ enum {
 
 /* ---- opening ------------------------------------------------------------ */
 
-static void set_state(struct link *link, enum link_state state)
+static void set_state(struct redlock__io *io, struct link *link, enum link_state state)
 {
+    io->changes++;
     link->state = state;
     link->generation++;
 }
@@ -57,7 +58,7 @@ static void break_link(struct redlock__io *io, uint32_t i, const char *what, con
     if (why == NULL)
         why = redlock__errno_text(number, room);
     (void)snprintf(text, sizeof text, "%s%s", what, why);
-    set_state(&io->links[i], LINK_BROKEN);
+    set_state(io, &io->links[i], LINK_BROKEN);
     io->news = true;
     redlock__engine_node_failed(io->engine, i, text, redlock__clock_ns());
 }
@@ -84,7 +85,7 @@ static void connected(struct redlock__io *io, uint32_t i)
     struct link *link = &io->links[i];
 
     link->first = (link->first + link->tried - 1) % link->addresses.count;
-    set_state(link, LINK_OPEN);
+    set_state(io, link, LINK_OPEN);
     io->news = true;
     redlock__engine_connected(io->engine, i, redlock__clock_ns());
 }
@@ -119,7 +120,7 @@ static void try_addresses(struct redlock__io *io, uint32_t i)
         }
         if (connect(link->fd, (const struct sockaddr *)&address->storage, address->len) == 0 ||
             errno == EINPROGRESS) {
-            set_state(link, LINK_CONNECTING);
+            set_state(io, link, LINK_CONNECTING);
             return;
         }
         number = errno;
@@ -159,7 +160,7 @@ static void start_connect(struct redlock__io *io, uint32_t i)
     if (link->lookup == NULL)
         break_link(io, i, "", "no thread to resolve the name", 0);
     else
-        set_state(link, LINK_RESOLVING);
+        set_state(io, link, LINK_RESOLVING);
 }
 
 static void take_lookup(struct redlock__io *io, uint32_t i)
@@ -185,7 +186,7 @@ static void start_tls(struct redlock__io *io, uint32_t i)
     if (link->tls == NULL)
         break_link(io, i, "TLS: ", "out of memory", 0);
     else
-        set_state(link, LINK_SECURING);
+        set_state(io, link, LINK_SECURING);
     redlock__node_securing(redlock__engine_node(io->engine, i));
 }
 
@@ -225,7 +226,7 @@ static void close_link(struct redlock__io *io, struct link *link, bool abort_it)
     if (link->state == LINK_CONNECTING || link->state == LINK_SECURING)
         link->first += link->tried;
     close_descriptor(io, link);
-    set_state(link, LINK_CLOSED);
+    set_state(io, link, LINK_CLOSED);
 }
 
 /* ---- moving bytes ------------------------------------------------------- */
@@ -329,7 +330,7 @@ static void send_output(struct redlock__io *io, uint32_t i, int64_t now_ns)
         else if (sent > 0)
             redlock__node_sent(node, (size_t)sent, now_ns);
         else if (errno == EAGAIN || errno == EWOULDBLOCK)
-            link->blocked = true;
+            link->blocked = true, io->changes++;
         else if (errno != EINTR)
             end_sending(io, i, errno);
     }
@@ -348,11 +349,16 @@ static void register_links(struct redlock__io *io)
 
 /* As long as no node was stirred, and nothing happened to a link but that it was read, there is
  * nothing to do. */
+bool redlock__io_has_news(struct redlock__io *io)
+{
+    io->news = redlock__engine_stirred(io->engine) || io->news;
+    return io->news;
+}
+
 void redlock__io_flush(struct redlock__io *io)
 {
-    if (!redlock__engine_stirred(io->engine) && !io->news)
+    if (!redlock__io_has_news(io))
         return;
-    io->news = true;
     for (int pass = 0; io->news && pass < PASSES; pass++) {
         int64_t now_ns = redlock__clock_ns();
         io->news = false;
@@ -360,7 +366,7 @@ void redlock__io_flush(struct redlock__io *io)
             do_tasks(io, i, now_ns);
             send_output(io, i, now_ns);
         }
-        io->news = redlock__engine_stirred(io->engine) || io->news;
+        (void)redlock__io_has_news(io);
     }
     if (io->loop_fd >= 0)
         register_links(io);

@@ -69,6 +69,8 @@ void redlock__io_look(struct redlock__io *io);
 /* When all sockets were last looked at. */
 int64_t redlock__io_looked_ns(const struct redlock__io *io);
 
+/* redlock__io_flush() has something to do. */
+bool redlock__io_has_news(struct redlock__io *io);
 bool redlock__io_in_poll(const struct redlock__io *io, enum redlock__party party);
 /* The party is in poll and would miss something, or wake after until_ns. */
 bool redlock__io_stale(const struct redlock__io *io, enum redlock__party party, int64_t until_ns);

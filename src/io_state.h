@@ -42,6 +42,7 @@ struct watch {
     bool in_poll;
     enum redlock__scope scope;
     int64_t until_ns, timeout_ns;
+    uint32_t changes; /* of links, as far as it knows */
     struct redlock__signal signal;
     uint32_t count;                            /* of links */
     struct pollfd fds[1 + REDLOCK__MAX_LINKS]; /* the signal, then the links */
@@ -55,7 +56,8 @@ struct redlock__io {
     int64_t user_timeout_ms;
     int64_t looked_ns;
     int loop_fd;
-    bool news; /* something happened to a link: there may be more to do, also for others */
+    uint32_t changes; /* of what links are polled for, so far */
+    bool news;        /* something happened to a link: there may be more to do, also for others */
     struct link links[REDLOCK__MAX_LINKS];
     struct watch watches[REDLOCK__PARTIES];
     char buffer[REDLOCK__IO_BUFFER];

@@ -28,6 +28,7 @@ void redlock__io_watch(struct redlock__io *io, enum redlock__party party, enum r
     int64_t longest_ns = redlock__ms_to_ns(LONGEST_POLL_MS);
 
     watch->scope = scope;
+    watch->changes = io->changes;
     watch->until_ns = until_ns;
     watch->timeout_ns = -1;
     if (until_ns != REDLOCK__NEVER)
@@ -78,6 +79,8 @@ bool redlock__io_stale(const struct redlock__io *io, enum redlock__party party, 
         return false;
     if (watch->until_ns > until_ns)
         return true;
+    if (watch->changes == io->changes)
+        return false;
     for (uint32_t i = 0; i < redlock__engine_links(io->engine); i++) {
         uint32_t wanted = redlock__link_interest(&io->links[i]);
         bool known = i < watch->count && watch->generation[i] == io->links[i].generation;

@@ -11,6 +11,7 @@
 #include "lease.h"
 
 #include <assert.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "fence.h"
@@ -22,17 +23,36 @@ static uint32_t all_nodes(const struct redlock__lease *lease)
     return lease->n >= 32 ? UINT32_MAX : (UINT32_C(1) << lease->n) - 1;
 }
 
+/* ---- memory ------------------------------------------------------------- */
+
+size_t redlock__lease_size(uint32_t n, bool fence)
+{
+    return sizeof(struct redlock__lease) + n * sizeof(struct redlock__lease_vote) +
+           (fence ? n * sizeof(int64_t) : 0);
+}
+
+void redlock__lease_clear(struct redlock__lease *lease)
+{
+    free(lease->texts);
+    lease->texts = NULL;
+}
+
+int64_t *redlock__lease_numbers(struct redlock__lease *lease)
+{
+    return (int64_t *)(void *)&lease->votes[lease->n];
+}
+
+/* ---- rounds ------------------------------------------------------------- */
+
 static void begin_round(struct redlock__lease *lease, enum redlock__command command,
                         uint32_t counted, int64_t now_ns)
 {
     lease->round_no++;
     lease->round_command = command;
     redlock__round_begin(&lease->round, lease->quorum, counted, all_nodes(lease), now_ns);
-    for (uint32_t i = 0; i < lease->n; i++)
-        lease->votes[i] = (struct redlock__lease_vote){.vote = REDLOCK_VOTE_NONE,
-                                                       .elapsed_us = -1,
-                                                       .text = "no answer before the verdict",
-                                                       .end_ns = lease->votes[i].end_ns};
+    redlock__lease_begin_record(lease);
+    for (uint32_t i = 0; lease->config.fence && i < lease->n; i++)
+        redlock__lease_numbers(lease)[i] = 0;
 }
 
 /* It goes on with the attempt: by its time, and with what steps took since then. */
@@ -141,7 +161,7 @@ static bool choose_fence(struct redlock__lease *lease)
     uint32_t settled;
 
     for (uint32_t i = 0; i < lease->n; i++)
-        numbers[i] = lease->votes[i].number;
+        numbers[i] = redlock__lease_numbers(lease)[i];
     lease->fence = redlock__fence_choose(numbers, lease->round.ours, &settled);
     lease->unsettled = all_nodes(lease) & ~settled;
     lease->wants |= REDLOCK__WANT_SETTLE;
@@ -338,23 +358,6 @@ static void release_over(struct redlock__lease *lease)
 
 /* ---- news --------------------------------------------------------------- */
 
-static void record(struct redlock__lease *lease, uint32_t node, redlock_vote vote, const char *text,
-                   int64_t now_ns)
-{
-    struct redlock__lease_vote *entry = &lease->votes[node];
-    size_t len = strlen(text);
-
-    if (len >= sizeof entry->text)
-        len = sizeof entry->text - 1;
-    entry->vote = vote;
-    entry->elapsed_us = -1;
-    if (vote == REDLOCK_VOTE_OURS || vote == REDLOCK_VOTE_FREE || vote == REDLOCK_VOTE_FOREIGN ||
-        vote == REDLOCK_VOTE_ERROR)
-        entry->elapsed_us = (now_ns - lease->round.start_ns) / 1000;
-    memcpy(entry->text, text, len);
-    entry->text[len] = '\0';
-}
-
 /* To the round that made or renewed the hold, after its verdict. */
 static void late_answer(struct redlock__lease *lease, uint32_t node, int64_t now_ns)
 {
@@ -395,7 +398,7 @@ static void note_number(struct redlock__lease *lease, const struct redlock__leas
     if (news->command != REDLOCK__CMD_GRANT)
         return;
     if (news->round_no == lease->round_no)
-        lease->votes[news->node].number = news->number;
+        redlock__lease_numbers(lease)[news->node] = news->number;
     if (!redlock__hold_exists(lease) || lease->fence == 0)
         return;
     if (news->number >= lease->fence) /* it has the token already, or can't be lowered to it */
@@ -413,7 +416,7 @@ void redlock__lease_answer(struct redlock__lease *lease, const struct redlock__l
         note_extend_answer(lease, news->node, news->vote, now_ns);
     if (news->round_no != lease->round_no)
         return;
-    record(lease, news->node, news->vote, news->text, now_ns);
+    redlock__lease_record(lease, news->node, news->vote, news->text, now_ns);
     if (redlock__round_answer(&lease->round, news->node, news->vote))
         round_over(lease, news->jitter, now_ns);
     else if (lease->state == REDLOCK__LEASE_HELD && lease->round.verdict == REDLOCK__ROUND_WON)
@@ -426,7 +429,8 @@ void redlock__lease_forgotten(struct redlock__lease *lease, uint32_t node, uint6
     if (!redlock__hold_exists(lease) && lease->state != REDLOCK__LEASE_ACQUIRING)
         return;
     if (lease->votes[node].vote == REDLOCK_VOTE_OURS)
-        record(lease, node, REDLOCK_VOTE_DOWN, "it restarted or was flushed since", now_ns);
+        redlock__lease_record(lease, node, REDLOCK_VOTE_DOWN,
+                              redlock__reason_text(REDLOCK__REASON_FORGOT), now_ns);
     if (redlock__hold_exists(lease))
         redlock__hold_uncount(lease, node, now_ns);
     if (redlock__round_answer(&lease->round, node, REDLOCK_VOTE_DOWN))

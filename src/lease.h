@@ -29,14 +29,17 @@
 #define REDLOCK__LEASE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "command.h"
 #include "grant.h"
+#include "record.h"
 #include "redlock.h"
 #include "round.h"
+#include "timers.h"
 
-enum redlock__lease_state {
+enum __attribute__((packed)) redlock__lease_state {
     REDLOCK__LEASE_WAITING,   /* for its turn, its retry time, or connections */
     REDLOCK__LEASE_ACQUIRING, /* a SET round is open */
     REDLOCK__LEASE_HELD,
@@ -47,7 +50,7 @@ enum redlock__lease_state {
     REDLOCK__LEASE_ENDED      /* never held, or released */
 };
 
-enum redlock__lease_op {
+enum __attribute__((packed)) redlock__lease_op {
     REDLOCK__OP_NONE,
     REDLOCK__OP_ACQUIRE,
     REDLOCK__OP_EXTEND,
@@ -81,69 +84,70 @@ struct redlock__lease_config {
     bool fence; /* with a fencing token */
 };
 
-struct redlock__lease_vote {
-    redlock_vote vote;
-    int64_t elapsed_us; /* -1: none */
-    char text[REDLOCK_TEXT_LEN];
-    /* Not of the round, but of the hold: until when this primary keeps the key, on our clock, if it
-     * is counted. And what steps of its clock seen since the round began take from that. */
-    int64_t end_ns, shift_ns;
-    int64_t number; /* a fenced lock's grant here; 0: none read */
-};
-
+/* Large fields come before small ones: there may be very many leases. */
 struct redlock__lease {
+    struct redlock__timer timer;         /* the engine's: set whenever it has served the lease */
+    struct redlock__timer pace;          /* the engine's: its renewal waits for others */
     struct redlock__lease *next, *prev;  /* in the engine's list */
     struct redlock__lease *next_waiting; /* in its name's queue */
     struct redlock__lease *next_event;   /* in the engine's event list */
     struct redlock__lease *next_work;    /* in the engine's work list */
-    bool in_events, in_work;
-    enum redlock__lease_state counted_state; /* what the engine's counters have seen */
-    bool queued;                             /* in its name's queue */
     struct redlock__name *name;
-    struct redlock__grant *grant; /* NULL between attempts and after the end */
+    struct redlock__grant *grant;    /* NULL between attempts and after the end */
+    const uint32_t *node_ppm;        /* of each primary, where more was measured; NULL: drift_ppm */
+    void *user;                      /* the facade's handle */
+    char (*texts)[REDLOCK_TEXT_LEN]; /* n: what primaries said; NULL: nothing */
     struct redlock__lease_config config;
-    uint32_t n, quorum, drift_ppm;
-    const uint32_t *node_ppm; /* of each primary, where more was measured; NULL: drift_ppm */
-    void *user;               /* the facade's handle */
-
-    enum redlock__lease_state state;
-    enum redlock__lease_op op;
-    int result; /* of op, or of the last one */
-    uint32_t wants, events;
-    uint32_t refill, busy_at;
-
     struct redlock__round round;
-    uint32_t round_no; /* from 1; answers of other rounds don't vote */
-    enum redlock__command round_command;
     int64_t gate_ns; /* a round that waits for connections begins no later than this */
 
     /* acquiring */
     int64_t wait_until_ns; /* the wait is over: NEVER for one attempt and for ever */
     int64_t retry_ns;      /* no attempt before this */
     int64_t delay_ms;      /* grows with each attempt */
-    int last_reason;       /* of the last attempt; PENDING: none yet */
     uint64_t turn;         /* waits for a connection of its own, since (replicas.c); 0: no */
-    uint32_t slowed_round; /* + 1: since this round it polls less (wake.c) */
 
     /* held */
-    uint32_t counted;
-    uint32_t may_join;     /* primaries whose votes count: the engine's to say, before a round */
-    uint32_t known_before; /* grant->known when the current round began */
     int64_t deadline_ns;   /* 0: not held */
     int64_t cap_ns;        /* of the hold; NEVER */
     int64_t renew_ns;      /* next renewal; NEVER */
     int64_t wanted_ttl_ms; /* of the extend that was asked for: kept if it succeeds */
     int64_t extend_ttl_ms; /* of the running extend round */
-    bool automatic;        /* the running extend round is the lease's own */
-    bool failing;          /* the last renewal failed: said once */
-    bool adopted;          /* from another process: sets nothing again */
     int64_t fence;         /* the token; 0: none, or not settled yet */
-    uint32_t unsettled;    /* primaries whose counter may be below it */
-    bool seen_foreign;     /* an extend met another owner's key */
-    int lost_reason;       /* LOST: EXPIRED or LOST */
+    uint32_t counted;
+    uint32_t may_join;     /* primaries whose votes count: the engine's to say, before a round */
+    uint32_t known_before; /* grant->known when the current round began */
+    uint32_t unsettled;    /* primaries whose counter may be below the token */
 
-    struct redlock__lease_vote votes[]; /* n: of the newest round */
+    uint32_t slowed_round; /* + 1: since this round it polls less (wake.c) */
+    uint32_t round_no;     /* from 1; answers of other rounds don't vote */
+    enum redlock__command round_command;
+    uint32_t wants, events;
+    uint32_t refill, busy_at;
+    uint32_t n, quorum, drift_ppm;
+    int result;      /* of op, or of the last one */
+    int last_reason; /* of the last attempt; PENDING: none yet */
+    int lost_reason; /* LOST: EXPIRED or LOST */
+    enum redlock__lease_state state;
+    enum redlock__lease_state counted_state; /* what the engine's counters have seen */
+    enum redlock__lease_op op;
+    bool in_events : 1, in_work : 1;
+    bool queued : 1;       /* in its name's queue */
+    bool automatic : 1;    /* the running extend round is the lease's own */
+    bool failing : 1;      /* the last renewal failed: said once */
+    bool adopted : 1;      /* from another process: sets nothing again */
+    bool seen_foreign : 1; /* an extend met another owner's key */
+
+    struct redlock__lease_vote votes[]; /* n: of the newest round; then a fenced lock's numbers */
 };
+
+/* Bytes of a lease. */
+size_t redlock__lease_size(uint32_t n, bool fence);
+/* What it has beside its own memory, which it is as if new after. */
+void redlock__lease_clear(struct redlock__lease *lease);
+
+/* A fenced lock's grants of this round: n numbers; 0: none read. */
+int64_t *redlock__lease_numbers(struct redlock__lease *lease);
 
 /* Begins to wait for the first attempt. */
 void redlock__lease_start_acquire(struct redlock__lease *lease, int64_t now_ns);

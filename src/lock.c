@@ -3,7 +3,7 @@
  * mutex. The clock is read right before each, so that what the engine takes for the start lies
  * before the first byte.
  */
-#include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "client_state.h"
@@ -11,58 +11,13 @@
 
 /* ---- life -------------------------------------------------------- */
 
-/* Checks the arguments of acquire and adopt, and makes a handle without a lease. */
-static int lock_new(redlock_client *client, const void *key, size_t key_len,
-                    const redlock_lock_options *options, char name[REDLOCK_MAX_KEY_LEN],
-                    size_t *name_len, redlock_lock **lock)
-{
-    redlock_lock *made;
-    int rc;
-
-    if (client == NULL || key == NULL || lock == NULL)
-        return REDLOCK_ERR_ARGUMENT;
-    if (!redlock__client_here(client))
-        return REDLOCK_ERR_FORKED;
-    rc = redlock__full_key(client->settings, key, key_len, name, name_len);
-    if (rc != 0)
-        return rc;
-    made = calloc(1, sizeof *made);
-    if (made == NULL)
-        return REDLOCK_ERR_MEMORY;
-    rc = redlock__lock_options_check(client->settings, options, &made->options);
-    if (rc != 0) {
-        free(made);
-        return rc;
-    }
-    made->client = client;
-    made->signal = (struct redlock__signal){.fds = {-1, -1}};
-    redlock__register_carrier(made);
-    *lock = made;
-    return 0;
-}
-
-static void lock_free(redlock_lock *lock)
-{
-    redlock__unregister_carrier(lock);
-    redlock__signal_close(&lock->signal);
-    free(lock);
-}
-
-/* In a forked child. A cancel handle's list can't be locked there, so what is in one stays. */
-static int discard(redlock_lock *lock)
-{
-    redlock__signal_close(&lock->signal);
-    if (lock->options.cancel == NULL)
-        free(lock);
-    return REDLOCK_ERR_FORKED;
-}
-
 /* From here on no callback of this lock starts; one that runs in another thread is waited for. */
 static void silence_locked(redlock_lock *lock)
 {
     redlock_client *client = lock->client;
 
-    lock->options.on_event = NULL;
+    if (lock->extras != NULL)
+        lock->extras->on_event = NULL;
     redlock__unqueue_callback_locked(lock);
     if (lock->call != NULL && lock->lease != NULL) /* in that callback */
         redlock__engine_stop(client->engine, lock->lease, REDLOCK_CANCELLED, redlock__clock_ns());
@@ -93,16 +48,19 @@ static void copy_results_locked(const redlock_lock *lock, redlock_node_result *r
         results[i].text[0] = '\0';
         if (lock->lease == NULL)
             continue;
-        results[i].vote = lock->lease->votes[i].vote;
+        results[i].vote = (redlock_vote)lock->lease->votes[i].vote;
         results[i].elapsed_us = lock->lease->votes[i].elapsed_us;
-        memcpy(results[i].text, lock->lease->votes[i].text, sizeof results[i].text);
+        (void)snprintf(results[i].text, sizeof results[i].text, "%s",
+                       redlock__lease_text(lock->lease, i));
     }
 }
 
 static void store_results_locked(const redlock_lock *lock)
 {
-    if (lock->options.results != NULL)
-        copy_results_locked(lock, lock->options.results, lock->options.result_count);
+    const struct redlock__lock_extras *extras = lock->extras;
+
+    if (extras != NULL && extras->results != NULL)
+        copy_results_locked(lock, extras->results, extras->result_count);
 }
 
 /* Waits for the operation that runs. */
@@ -131,10 +89,8 @@ static void start_operation_locked(redlock_lock *lock)
 
 /* ---- operations -------------------------------------------------- */
 
-static struct redlock__lease_config lease_config(const redlock_lock *lock)
+static struct redlock__lease_config lease_config(const redlock_lock_options *o)
 {
-    const redlock_lock_options *o = &lock->options;
-
     return (struct redlock__lease_config){.ttl_ms = o->ttl_ms,
                                           .wait_ms = o->wait_ms,
                                           .retry_base_ms = o->retry_base_ms,
@@ -146,18 +102,18 @@ static struct redlock__lease_config lease_config(const redlock_lock *lock)
 }
 
 /* The clock is read here, before the first byte of the attempt is queued. */
-static int begin_acquire_locked(redlock_lock *lock, const char *name, size_t name_len)
+static int begin_acquire_locked(redlock_lock *lock, const struct redlock__request *request)
 {
-    struct redlock__lease_config config = lease_config(lock);
-    int rc = redlock__engine_acquire(lock->client->engine, name, name_len, &config,
-                                     redlock__clock_ns(), &lock->lease);
+    struct redlock__lease_config config = lease_config(&request->options);
+    int rc = redlock__engine_acquire(lock->client->engine, request->name, request->name_len,
+                                     &config, redlock__clock_ns(), &lock->lease);
 
     if (rc == 0)
         lock->lease->user = lock;
     return rc;
 }
 
-static int acquire_locked(redlock_lock *lock, const char *name, size_t name_len, bool wait)
+static int acquire_locked(redlock_lock *lock, const struct redlock__request *request, bool wait)
 {
     int rc;
 
@@ -167,7 +123,7 @@ static int acquire_locked(redlock_lock *lock, const char *name, size_t name_len,
         store_results_locked(lock);
         return REDLOCK_CANCELLED;
     }
-    rc = begin_acquire_locked(lock, name, name_len);
+    rc = begin_acquire_locked(lock, request);
     if (rc == 0 && wait)
         return wait_for_operation_locked(lock);
     if (rc == 0)
@@ -178,24 +134,21 @@ static int acquire_locked(redlock_lock *lock, const char *name, size_t name_len,
 static int acquire(redlock_client *client, const void *key, size_t key_len,
                    const redlock_lock_options *options, redlock_lock **lock, bool wait)
 {
-    char name[REDLOCK_MAX_KEY_LEN];
-    size_t name_len;
+    struct redlock__request request;
     redlock_lock *made;
-    int cancel_state, rc;
+    int cancel_state, rc = redlock__request_check(client, key, key_len, options, lock, &request);
 
-    if (lock == NULL)
-        return REDLOCK_ERR_ARGUMENT;
-    rc = lock_new(client, key, key_len, options, name, &name_len, &made);
     if (rc != 0)
         return rc;
-    cancel_state = redlock__enter(client);
-    rc = acquire_locked(made, name, name_len, wait);
-    if (rc != 0)
+    made = redlock__enter_with_lock(client, &request.options, &cancel_state);
+    rc = made != NULL ? acquire_locked(made, &request, wait) : REDLOCK_ERR_MEMORY;
+    if (rc != 0 && made != NULL) {
         forget_locked(made, false);
+        redlock__leave_without_lock(made, cancel_state);
+        return rc;
+    }
     redlock__leave(client, cancel_state);
-    if (rc != 0)
-        lock_free(made);
-    else
+    if (rc == 0)
         *lock = made;
     return rc;
 }
@@ -212,37 +165,46 @@ int redlock_start_acquire(redlock_client *client, const void *key, size_t key_le
     return acquire(client, key, key_len, options, lock, false);
 }
 
+static int adopt_locked(redlock_lock *lock, const struct redlock__request *request,
+                        const char *token, const char *value, uint32_t counted)
+{
+    struct redlock__lease_config config = lease_config(&request->options);
+    int64_t cut_ms = 0;
+    uint32_t cut = redlock__token_warning(token, &cut_ms);
+    int rc = redlock__engine_adopt(lock->client->engine, request->name, request->name_len, value,
+                                   counted, &config, redlock__clock_ns(), &lock->lease);
+
+    if (rc != 0)
+        return rc;
+    lock->lease->user = lock;
+    redlock__grant_warn(lock->lease->grant, cut, cut_ms);
+    return 0;
+}
+
 int redlock_adopt(redlock_client *client, const void *key, size_t key_len, const char *token,
                   const redlock_lock_options *options, redlock_lock **lock)
 {
-    char name[REDLOCK_MAX_KEY_LEN], value[REDLOCK__TOKEN_VALUE_LEN + 1];
-    size_t name_len;
-    uint32_t counted, cut = 0;
-    int64_t cut_ms = 0;
+    struct redlock__request request;
+    char value[REDLOCK__TOKEN_VALUE_LEN + 1];
+    uint32_t counted;
     redlock_lock *made;
     int cancel_state, rc;
 
-    if (token == NULL || lock == NULL)
+    if (token == NULL)
         return REDLOCK_ERR_ARGUMENT;
-    rc = lock_new(client, key, key_len, options, name, &name_len, &made);
+    rc = redlock__request_check(client, key, key_len, options, lock, &request);
+    if (rc == 0)
+        rc = redlock__token_parse(client->settings, token, value, &counted);
     if (rc != 0)
         return rc;
-    rc = redlock__token_parse(client->settings, token, value, &counted);
-    if (rc == 0) {
-        cut = redlock__token_warning(token, &cut_ms);
-        struct redlock__lease_config config = lease_config(made);
-        cancel_state = redlock__enter(client);
-        rc = redlock__engine_adopt(client->engine, name, name_len, value, counted, &config,
-                                   redlock__clock_ns(), &made->lease);
-        if (rc == 0) {
-            made->lease->user = made;
-            redlock__grant_warn(made->lease->grant, cut, cut_ms);
-        }
-        redlock__leave(client, cancel_state);
+    made = redlock__enter_with_lock(client, &request.options, &cancel_state);
+    rc = made != NULL ? adopt_locked(made, &request, token, value, counted) : REDLOCK_ERR_MEMORY;
+    if (rc != 0 && made != NULL) {
+        redlock__leave_without_lock(made, cancel_state);
+        return rc;
     }
-    if (rc != 0)
-        lock_free(made);
-    else
+    redlock__leave(client, cancel_state);
+    if (rc == 0)
         *lock = made;
     return rc;
 }
@@ -257,10 +219,13 @@ static int extend(redlock_lock *lock, int64_t ttl_ms, bool wait)
     client = lock->client;
     if (!redlock__client_here(client))
         return REDLOCK_ERR_FORKED;
-    if (ttl_ms != 0 && redlock__ttl_check(client->settings, ttl_ms, lock->options.min_validity_ms))
-        return REDLOCK_ERR_TTL;
     cancel_state = redlock__enter(client);
-    if (lock->lease == NULL || (wait && !client->threaded)) {
+    if (lock->lease == NULL) {
+        rc = REDLOCK_ERR_STATE;
+    } else if (ttl_ms != 0 && redlock__ttl_check(client->settings, ttl_ms,
+                                                 lock->lease->config.min_validity_ms) != 0) {
+        rc = REDLOCK_ERR_TTL;
+    } else if (wait && !client->threaded) {
         rc = REDLOCK_ERR_STATE;
     } else if (redlock__is_cancelled(lock)) {
         rc = REDLOCK_CANCELLED;
@@ -318,13 +283,12 @@ int redlock_release(redlock_lock *lock)
         return REDLOCK_ERR_ARGUMENT;
     client = lock->client;
     if (!redlock__client_here(client))
-        return discard(lock);
+        return redlock__lock_discard(lock);
     cancel_state = redlock__enter(client);
     silence_locked(lock);
     rc = release_locked(lock);
     forget_locked(lock, false);
-    redlock__leave(client, cancel_state);
-    lock_free(lock);
+    redlock__leave_without_lock(lock, cancel_state);
     return rc;
 }
 
@@ -410,9 +374,10 @@ int redlock_detach(redlock_lock *lock, char *token, size_t token_size)
         return REDLOCK_ERR_FORKED;
     cancel_state = redlock__enter(client);
     rc = detach_locked(lock, token);
-    redlock__leave(client, cancel_state);
     if (rc == 0)
-        lock_free(lock);
+        redlock__leave_without_lock(lock, cancel_state);
+    else
+        redlock__leave(client, cancel_state);
     return rc;
 }
 
@@ -542,6 +507,7 @@ int redlock_poll_result(const redlock_lock *lock)
 
 int redlock_event_fd(redlock_lock *lock)
 {
+    struct redlock__signal *signal;
     int cancel_state, rc = REDLOCK_ERR_SYSTEM;
 
     if (lock == NULL)
@@ -550,10 +516,16 @@ int redlock_event_fd(redlock_lock *lock)
         return REDLOCK_ERR_FORKED;
     (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
     (void)pthread_mutex_lock(&lock->client->mutex);
-    if (lock->signal.fds[0] < 0 && redlock__signal_open(&lock->signal) && lock->unread.count > 0)
-        redlock__signal_raise(&lock->signal);
-    if (lock->signal.fds[0] >= 0)
-        rc = lock->signal.fds[0];
+    if (lock->extras == NULL)
+        lock->extras = redlock__extras_new_locked(lock->client);
+    signal = lock->extras != NULL ? &lock->extras->signal : NULL;
+    if (signal != NULL && signal->fds[0] < 0 && redlock__signal_open(signal) &&
+        lock->unread.count > 0)
+        redlock__signal_raise(signal);
+    if (signal == NULL)
+        rc = REDLOCK_ERR_MEMORY;
+    else if (signal->fds[0] >= 0)
+        rc = signal->fds[0];
     (void)pthread_mutex_unlock(&lock->client->mutex);
     (void)pthread_setcancelstate(cancel_state, NULL);
     return rc;
@@ -569,8 +541,8 @@ redlock_event redlock_next_event(redlock_lock *lock)
     (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
     (void)pthread_mutex_lock(&lock->client->mutex);
     event = redlock__pop_event(&lock->unread);
-    if (lock->unread.count == 0 && lock->signal.raised)
-        redlock__signal_lower(&lock->signal);
+    if (lock->unread.count == 0 && lock->extras != NULL && lock->extras->signal.raised)
+        redlock__signal_lower(&lock->extras->signal);
     (void)pthread_mutex_unlock(&lock->client->mutex);
     (void)pthread_setcancelstate(cancel_state, NULL);
     return event;

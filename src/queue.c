@@ -3,10 +3,15 @@
  */
 #include "queue.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "validity.h"
+
+enum {
+    FIRST_BUCKETS = 256 /* a power of two, as all sizes */
+};
 
 static uint64_t hash_of(const unsigned char *key, size_t len)
 {
@@ -16,24 +21,125 @@ static uint64_t hash_of(const unsigned char *key, size_t len)
     return hash;
 }
 
+/* ---- the table ---------------------------------------------------------- */
+
+/* The bits that choose among the buckets in use: those of the next power of two; for what isn't in
+ * use yet, one less. */
+static struct redlock__name **bucket_of(const struct redlock__names *names, uint64_t hash)
+{
+    uint32_t mixed = (uint32_t)(hash ^ hash >> 32), all = FIRST_BUCKETS, i;
+
+    while (all < names->used)
+        all *= 2;
+    i = mixed & (all - 1);
+    return &names->buckets[i < names->used ? i : i - all / 2];
+}
+
+static bool make_room(struct redlock__names *names)
+{
+    uint32_t size = names->size == 0 ? FIRST_BUCKETS : 2 * names->size;
+    struct redlock__name **buckets = realloc(names->buckets, size * sizeof(*buckets));
+
+    if (buckets == NULL)
+        return false;
+    for (uint32_t i = names->size; i < size; i++)
+        buckets[i] = NULL;
+    names->buckets = buckets;
+    names->size = size;
+    return true;
+}
+
+/* One bucket more: what belongs there leaves the one it was in till now. */
+static void split(struct redlock__names *names)
+{
+    uint32_t half = names->size / 2;
+    struct redlock__name **from = &names->buckets[names->used - half], *name;
+
+    names->used++;
+    while ((name = *from) != NULL) {
+        struct redlock__name **to = bucket_of(names, name->hash);
+
+        if (to == &names->buckets[names->used - 1]) {
+            *from = name->next;
+            name->next = *to;
+            *to = name;
+        } else {
+            from = &name->next;
+        }
+    }
+}
+
+static bool grow(struct redlock__names *names)
+{
+    if (names->used == 0) {
+        if (!make_room(names))
+            return false;
+        names->used = names->size;
+    }
+    if (names->count >= names->used && (names->used < names->size || make_room(names)))
+        split(names);
+    return true;
+}
+
+static struct redlock__name *find(const struct redlock__names *names, uint64_t hash,
+                                  const void *key, size_t len)
+{
+    struct redlock__name *name = *bucket_of(names, hash);
+
+    while (name != NULL &&
+           (name->hash != hash || name->len != len || memcmp(name->key, key, len) != 0))
+        name = name->next;
+    return name;
+}
+
+/* NULL: for names of that length none is kept. */
+static struct redlock__pool *pool_of(struct redlock__names *names, size_t len)
+{
+    size_t step = (len - 1) / REDLOCK__NAME_STEP;
+
+    return step < REDLOCK__NAME_CLASSES ? &names->pools[step] : NULL;
+}
+
+static struct redlock__name *name_new(struct redlock__names *names, size_t len)
+{
+    size_t steps = (len + REDLOCK__NAME_STEP - 1) / REDLOCK__NAME_STEP;
+    struct redlock__pool *pool = pool_of(names, len);
+
+    if (pool == NULL)
+        return calloc(1, offsetof(struct redlock__name, key) + len);
+    return redlock__pool_take(pool,
+                              offsetof(struct redlock__name, key) + steps * REDLOCK__NAME_STEP);
+}
+
+static void name_free(struct redlock__names *names, struct redlock__name *name)
+{
+    struct redlock__pool *pool = pool_of(names, name->len);
+
+    if (pool == NULL)
+        free(name);
+    else
+        redlock__pool_give(pool, name);
+}
+
 struct redlock__name *redlock__name_ref(struct redlock__names *names, const void *key, size_t len)
 {
     uint64_t hash = hash_of(key, len);
-    struct redlock__name **bucket = &names->buckets[hash % REDLOCK__NAME_BUCKETS];
-    struct redlock__name *name;
+    struct redlock__name *name, **bucket;
 
-    for (name = *bucket; name != NULL; name = name->next)
-        if (name->hash == hash && name->len == len && memcmp(name->key, key, len) == 0)
-            break;
+    if (!grow(names))
+        return NULL;
+    name = find(names, hash, key, len);
     if (name == NULL) {
-        name = calloc(1, sizeof *name + len);
+        name = name_new(names, len);
         if (name == NULL)
             return NULL;
         name->hash = hash;
-        name->len = len;
+        name->len = (uint16_t)len;
         memcpy(name->key, key, len);
+        bucket = bucket_of(names, hash);
         name->next = *bucket;
         *bucket = name;
+        names->count++;
     }
     name->refs++;
     return name;
@@ -41,25 +147,32 @@ struct redlock__name *redlock__name_ref(struct redlock__names *names, const void
 
 void redlock__name_unref(struct redlock__names *names, struct redlock__name *name)
 {
-    struct redlock__name **link = &names->buckets[name->hash % REDLOCK__NAME_BUCKETS];
+    struct redlock__name **link = bucket_of(names, name->hash);
 
     if (--name->refs > 0)
         return;
     while (*link != name)
         link = &(*link)->next;
     *link = name->next;
-    free(name);
+    names->count--;
+    name_free(names, name);
 }
 
 void redlock__names_free(struct redlock__names *names)
 {
-    for (size_t i = 0; i < REDLOCK__NAME_BUCKETS; i++)
+    for (uint32_t i = 0; i < names->used; i++)
         while (names->buckets[i] != NULL) {
             struct redlock__name *name = names->buckets[i];
             names->buckets[i] = name->next;
             free(name);
         }
+    for (uint32_t i = 0; i < REDLOCK__NAME_CLASSES; i++)
+        redlock__pool_drain(&names->pools[i]);
+    free(names->buckets);
+    *names = (struct redlock__names){0};
 }
+
+/* ---- the queue of a name ------------------------------------------------ */
 
 static void insert(struct redlock__lease *lease, bool first)
 {

@@ -15,33 +15,39 @@
 #include <stdint.h>
 
 #include "lease.h"
+#include "pool.h"
 
 enum {
-    REDLOCK__NAME_BUCKETS = 256,
-    REDLOCK__HANDOVERS = 8
+    REDLOCK__HANDOVERS = 8,
+    REDLOCK__NAME_STEP = 16,  /* of the sizes of names whose memory is kept */
+    REDLOCK__NAME_CLASSES = 8 /* of them: longer names are rare */
 };
 
 /* A lock's name as the primaries know it, shared by leases, grants and inspections. */
 struct redlock__name {
     struct redlock__name *next; /* in its bucket */
     uint64_t hash;
-    uint32_t refs;
     struct redlock__lease *owner;
     struct redlock__lease *head, *tail;
-    uint32_t handovers;         /* since another process could get its turn */
     int64_t not_before_ns;      /* the head asks no earlier */
     struct redlock__wake *wake; /* NULL: none (wake.h) */
     int64_t crowded_ns;         /* until then clients elsewhere are taken to wait in order */
     int64_t heard;              /* the largest fencing number seen of it; 0: none */
-    size_t len;
-    char key[]; /* len bytes */
+    uint32_t refs;
+    uint16_t len;
+    uint8_t handovers; /* since another process could get its turn */
+    char key[];        /* len bytes */
 };
 
+/* A hash table that grows by one bucket, which takes its names from one other, as names come. */
 struct redlock__names {
-    struct redlock__name *buckets[REDLOCK__NAME_BUCKETS];
+    struct redlock__name **buckets; /* room for `size`, a power of two; `used` of them in use */
+    uint32_t size, used, count;
+    struct redlock__pool pools[REDLOCK__NAME_CLASSES];
 };
 
-/* The name, with one more reference; NULL: out of memory. */
+/* The name, with one more reference; NULL: out of memory. Where only the table can't grow, it gets
+ * slower. */
 struct redlock__name *redlock__name_ref(struct redlock__names *names, const void *key, size_t len);
 void redlock__name_unref(struct redlock__names *names, struct redlock__name *name);
 /* All of them, whoever still refers to them. */

@@ -74,7 +74,7 @@ bool redlock__replicas_gate(struct redlock__engine *engine, struct redlock__leas
     if (lease->turn == 0)
         lease->turn = ++replicas->arrivals;
     if (!patient)
-        redlock__engine_touch(engine, lease->gate_ns);
+        redlock__engine_look(engine, lease->gate_ns);
     return false;
 }
 

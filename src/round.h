@@ -17,7 +17,7 @@
 
 #include "redlock.h"
 
-enum redlock__verdict {
+enum __attribute__((packed)) redlock__verdict {
     REDLOCK__ROUND_OPEN,
     REDLOCK__ROUND_WON,
     REDLOCK__ROUND_BUSY,
@@ -25,11 +25,11 @@ enum redlock__verdict {
 };
 
 struct redlock__round {
+    int64_t start_ns;
     uint32_t quorum;
     uint32_t counted; /* whose "ours" counts */
     uint32_t owed;    /* asked, not answered, not given up */
     uint32_t ours, free, foreign, failed;
-    int64_t start_ns;
     enum redlock__verdict verdict;
 };
 

@@ -8,11 +8,13 @@
  */
 #include "engine_state.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "validity.h"
+
+enum {
+    LOOK_MS = 1000
+};
 
 /* ---- grants ------------------------------------------------------------- */
 
@@ -31,8 +33,10 @@ static void new_token(struct redlock__engine *engine, char token[REDLOCK__TOKEN_
 struct redlock__grant *redlock__grant_new(struct redlock__engine *engine,
                                           struct redlock__lease *lease, const char *value)
 {
-    struct redlock__grant *grant = calloc(1, sizeof *grant);
+    struct redlock__grant *grant = NULL;
 
+    if (redlock__timers_reserve(&engine->grant_timers, engine->grant_count + 1))
+        grant = redlock__pool_take(&engine->spare_grants, sizeof *grant);
     if (grant == NULL)
         return NULL;
     if (value != NULL)
@@ -61,8 +65,9 @@ void redlock__grant_free_if_done(struct redlock__engine *engine, struct redlock_
     if (grant->next != NULL)
         grant->next->prev = grant->prev;
     engine->grant_count--;
+    redlock__timers_stop(&engine->grant_timers, &grant->timer);
     redlock__name_unref(&engine->names, grant->name);
-    free(grant);
+    redlock__pool_give(&engine->spare_grants, grant);
 }
 
 /* Others may have extended a shared one to what wasn't known when it was adopted. */
@@ -156,6 +161,7 @@ static uint32_t send_grant(struct redlock__engine *engine, struct redlock__grant
                            int64_t ttl_ms, int64_t now_ns)
 {
     struct redlock__tag tag = {.owner = grant, .command = command, .round = round_no};
+    int64_t deadline_ns = redlock__engine_node_deadline(engine, grant->ttl_ms, now_ns);
     struct redlock__bytes bytes;
     uint32_t sent = 0, asked;
 
@@ -175,9 +181,7 @@ static uint32_t send_grant(struct redlock__engine *engine, struct redlock__grant
     bytes = encode(grant, command, ttl_ms);
     for (uint32_t i = 0; i < engine->n && bytes.len != 0; i++) {
         if ((nodes & (UINT32_C(1) << i)) == 0 ||
-            !redlock__engine_request(engine, i, &tag, &bytes,
-                                     redlock__engine_node_deadline(engine, grant->ttl_ms, now_ns),
-                                     now_ns))
+            !redlock__engine_request(engine, i, &tag, &bytes, deadline_ns, now_ns))
             continue;
         sent |= UINT32_C(1) << i;
         grant->requests++;
@@ -190,10 +194,10 @@ static uint32_t send_grant(struct redlock__engine *engine, struct redlock__grant
 void redlock__serve_removals(struct redlock__engine *engine, struct redlock__grant *grant,
                              int64_t now_ns)
 {
-    uint32_t nodes = redlock__grant_to_remove(grant, now_ns) & redlock__engine_ready(engine);
+    uint32_t nodes = redlock__grant_to_remove(grant, now_ns) & redlock__pace_removals(engine);
 
     (void)send_grant(engine, grant, REDLOCK__CMD_RELEASE, 0, nodes, 0, now_ns);
-    redlock__engine_touch(engine, redlock__grant_next_deadline(grant));
+    redlock__engine_arm_grant(engine, grant, now_ns);
 }
 
 /* ---- counters -------------------------------------------------------------- */
@@ -213,6 +217,8 @@ static void count(struct redlock__engine *engine, struct redlock__lease *lease)
     if (was == is)
         return;
     lease->counted_state = is;
+    engine->renewing += is == REDLOCK__LEASE_RENEWING;
+    engine->renewing -= was == REDLOCK__LEASE_RENEWING;
     if (was == REDLOCK__LEASE_ACQUIRING && is == REDLOCK__LEASE_HELD)
         engine->stats.acquired++, engine->began = lease->grant->held = true;
     else if (was == REDLOCK__LEASE_ACQUIRING)
@@ -240,13 +246,13 @@ static const char *unsent_text(const struct redlock__engine *engine, uint32_t i,
         return (engine->counting >> i & 1) != 0 ? redlock__watch_oblivion(engine, i)
                                                 : engine->standings[i].text;
     if (command == REDLOCK__CMD_SETTLE)
-        return "not asked: its key can't be ours";
+        return redlock__reason_text(REDLOCK__REASON_KEY_NOT_OURS);
     if (engine->replicas.wanted != 0 && command != REDLOCK__CMD_RELEASE)
-        return "not asked: no connection to wait for replicas on";
+        return redlock__reason_text(REDLOCK__REASON_NO_REPLICA_LINK);
     if (command == REDLOCK__CMD_RELEASE)
-        return "not asked: nothing was written there";
-    return command == REDLOCK__CMD_EXTEND ? "not asked: too few of those that count could be"
-                                          : "not asked: too few others could be";
+        return redlock__reason_text(REDLOCK__REASON_NOT_WRITTEN);
+    return redlock__reason_text(command == REDLOCK__CMD_EXTEND ? REDLOCK__REASON_TOO_FEW_COUNT
+                                                               : REDLOCK__REASON_TOO_FEW_OTHERS);
 }
 
 static redlock_vote unsent_vote(const struct redlock__engine *engine, uint32_t i,
@@ -266,14 +272,10 @@ void redlock__explain_unsent(struct redlock__engine *engine, struct redlock__lea
                              enum redlock__command command, uint32_t sent)
 {
     for (uint32_t i = 0; i < engine->n; i++) {
-        struct redlock__lease_vote *vote = &lease->votes[i];
+        redlock_vote vote = unsent_vote(engine, i, command);
 
-        if ((sent >> i & 1) != 0)
-            continue;
-        vote->vote = unsent_vote(engine, i, command);
-        vote->elapsed_us = -1;
-        (void)snprintf(vote->text, sizeof vote->text, "%s",
-                       unsent_text(engine, i, command, vote->vote));
+        if ((sent >> i & 1) == 0)
+            redlock__lease_record(lease, i, vote, unsent_text(engine, i, command, vote), 0);
     }
 }
 
@@ -295,7 +297,7 @@ static void report_unsent(struct redlock__engine *engine, struct redlock__lease 
         news.vote = unsent_vote(engine, i, news.command);
         news.text = unsent_text(engine, i, news.command, news.vote);
         if (news.vote == REDLOCK_VOTE_NONE && (cut >> i & 1) != 0)
-            news.text = "not asked: an extend to less, sent before, may still arrive there";
+            news.text = redlock__reason_text(REDLOCK__REASON_MAY_BE_CUT);
         redlock__lease_answer(lease, &news, now_ns);
     }
 }
@@ -353,10 +355,10 @@ static void begin_attempt(struct redlock__engine *engine, struct redlock__lease 
 
     if (!may_begin(engine, lease, lease->config.ttl_ms))
         return;
-    if (engine->grant_count < REDLOCK_MAX_LOCKS)
+    if (engine->grant_count < engine->max_locks)
         grant = redlock__grant_new(engine, lease, NULL);
     if (grant == NULL) {
-        redlock__lease_stop(lease, engine->grant_count < REDLOCK_MAX_LOCKS ? REDLOCK_ERR_MEMORY
+        redlock__lease_stop(lease, engine->grant_count < engine->max_locks ? REDLOCK_ERR_MEMORY
                                                                            : REDLOCK_ERR_LIMIT);
         return;
     }
@@ -375,7 +377,6 @@ static void begin_attempt(struct redlock__engine *engine, struct redlock__lease 
     redlock__watch_round(engine, now_ns);
     redlock__grant_set(grant, sent, lease->config.ttl_ms, now_ns);
     report_unsent(engine, lease, sent, now_ns);
-    redlock__engine_touch(engine, redlock__lease_next_deadline(lease));
 }
 
 static void begin_extend(struct redlock__engine *engine, struct redlock__lease *lease,
@@ -412,7 +413,7 @@ static void begin_release(struct redlock__engine *engine, struct redlock__lease 
     sent = send_grant(engine, grant, REDLOCK__CMD_RELEASE, lease->round_no,
                       redlock__grant_to_remove(grant, now_ns) & redlock__engine_ready(engine), 0,
                       now_ns);
-    redlock__engine_touch(engine, redlock__grant_next_deadline(grant));
+    redlock__engine_arm_grant(engine, grant, now_ns);
     report_unsent(engine, lease, sent, now_ns);
 }
 
@@ -472,7 +473,9 @@ static bool serve_round(struct redlock__engine *engine, struct redlock__lease *l
 
     if ((!release && !extend) ||
         !redlock__engine_gate_open(engine, counted, lease->gate_ns, now_ns) ||
-        (extend && !release && !redlock__replicas_gate(engine, lease, now_ns)))
+        (extend && !release &&
+         (!redlock__replicas_gate(engine, lease, now_ns) ||
+          !redlock__pace_renewal(engine, lease, now_ns))))
         return false;
     if (release)
         begin_release(engine, lease, now_ns);
@@ -512,7 +515,7 @@ static bool may_attempt(struct redlock__engine *engine, struct redlock__lease *l
         return false;
     due_ns = redlock__queue_due(lease->name);
     if (due_ns > now_ns) {
-        redlock__engine_touch(engine, due_ns);
+        redlock__engine_look(engine, due_ns);
         return false;
     }
     return redlock__engine_gate_open(engine, engine->counting, lease->gate_ns, now_ns) &&
@@ -554,9 +557,23 @@ static void post_events(struct redlock__engine *engine, struct redlock__lease *l
     engine->events_tail = lease;
 }
 
+/* Who waits for something else than time, a side link that another name uses, say, isn't always
+ * told when it is there, and looks every now and then. */
+static void arm(struct redlock__engine *engine, struct redlock__lease *lease, int64_t now_ns)
+{
+    bool waits = lease->state == REDLOCK__LEASE_WAITING && lease->name->head == lease;
+    int64_t due_ns = redlock__min(redlock__lease_next_deadline(lease), engine->look_ns);
+
+    if (waits || lease->wants != 0)
+        due_ns = redlock__min(due_ns, redlock__add(now_ns, redlock__ms_to_ns(LOOK_MS)));
+    redlock__timers_set(&engine->lease_timers, &lease->timer, due_ns);
+}
+
 void redlock__serve_lease(struct redlock__engine *engine, struct redlock__lease *lease,
                           int64_t now_ns)
 {
+    engine->look_ns = REDLOCK__NEVER;
+    redlock__timers_stop(&engine->paced, &lease->pace);
     for (;;) {
         count(engine, lease);
         if (serve_wish(engine, lease, now_ns))
@@ -570,5 +587,6 @@ void redlock__serve_lease(struct redlock__engine *engine, struct redlock__lease 
     post_events(engine, lease);
     if (lease->deadline_ns != 0)
         redlock__watch_hold(engine, now_ns);
-    redlock__engine_touch(engine, redlock__lease_next_deadline(lease));
+    arm(engine, lease, now_ns);
+    redlock__pace_next(engine, now_ns);
 }

@@ -149,7 +149,6 @@ static void shorten(struct redlock__engine *engine, uint32_t i, int64_t by_ns, i
     for (struct redlock__lease *lease = engine->leases; lease != NULL; lease = lease->next) {
         redlock__lease_stepped(lease, i, by_ns, now_ns);
         redlock__engine_work_on(engine, lease);
-        redlock__engine_touch(engine, redlock__lease_next_deadline(lease));
     }
 }
 
@@ -169,7 +168,6 @@ static void allow(struct redlock__engine *engine, uint32_t i, int64_t now_ns)
 
         redlock__lease_stepped(lease, i, redlock__ms_to_ns(more_ms), now_ns);
         redlock__engine_work_on(engine, lease);
-        redlock__engine_touch(engine, redlock__lease_next_deadline(lease));
     }
 }
 
@@ -329,7 +327,7 @@ static void note_time(struct redlock__engine *engine, const struct redlock__stan
 static void wake_waiting(struct redlock__engine *engine)
 {
     for (struct redlock__lease *lease = engine->leases; lease != NULL; lease = lease->next)
-        if (lease->state == REDLOCK__LEASE_WAITING)
+        if (lease->state == REDLOCK__LEASE_WAITING || lease->wants != 0)
             redlock__engine_work_on(engine, lease);
 }
 

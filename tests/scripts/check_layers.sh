@@ -19,7 +19,7 @@ root=${1:-${REDLOCK_SOURCE_DIR:-$(cd "$(dirname "$0")/../.." && pwd)}}
 # Our own headers: module, then what it may include besides its own header and redlock.h.
 # The order is the order of dependence: nothing names what stands below it, except that
 # engine.c, init.c and what drives side links name engine_state, the private half of engine.h, and
-# lease.c names hold.
+# lease.c names hold, and record.c names lease.
 layers='
 error
 validity
@@ -28,15 +28,19 @@ fence         validity
 command       fence marker
 answer        command fence
 round         validity
-grant         validity
-lease         validity command fence round grant hold
+pool
+timers        validity
+grant         validity timers
+record        validity lease
+lease         validity command fence round grant hold record timers
 hold          validity lease
-queue         validity lease
+queue         validity lease pool
 inspection    validity command
 clock         validity
 facts         command clock fence marker
+replies
 ring          validity command
-node          validity command facts ring
+node          validity command facts replies ring
 member        validity clock facts marker
 side          validity node engine_state
 wake          validity command queue side engine_state
@@ -44,10 +48,11 @@ replicas      validity command side engine_state
 fleet         validity member
 init          validity engine_state
 engine        validity command round grant lease queue inspection init node side engine_state
-engine_state  validity engine init member queue replicas side wake
+engine_state  validity engine init member pool queue replicas side timers wake
 calls         validity engine_state
 serve         validity engine_state
 native        validity engine_state
+pace          validity engine_state
 watch         validity engine_state
 endpoint
 tls_options   endpoint
@@ -59,9 +64,10 @@ resolver      validity endpoint system
 io            validity command node engine options system io_state
 io_state      io resolver tls
 io_watch      validity io_state
-client_state  engine io options
+client_state  engine io options pool
 drive         validity client_state
 cancel        client_state
+handle        client_state
 lock          validity client_state
 client        validity client_state
 '
@@ -70,9 +76,8 @@ client        validity client_state
 pure='assert ctype errno inttypes limits stdalign stdarg stdbool stddef stdint stdio stdlib string'
 # What single modules may see on top; the border may see everything.
 extra='
-command   hiredis/hiredis.h hiredis/read.h
+replies   hiredis/hiredis.h
 answer    hiredis/hiredis.h
-node      hiredis/hiredis.h hiredis/read.h
 tls       openssl/err.h openssl/ssl.h openssl/x509v3.h
 facts     hiredis/hiredis.h
 client_state pthread.h stdatomic.h

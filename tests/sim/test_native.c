@@ -48,7 +48,7 @@ static uint64_t scripts(const struct sim *sim)
 
 static const char *text_of(const struct sim_lock *lock, uint32_t node)
 {
-    return lock->lease->votes[node].text;
+    return redlock__lease_text(lock->lease, node);
 }
 
 /* ---- which way ---------------------------------------------------------- */

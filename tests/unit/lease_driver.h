@@ -25,7 +25,7 @@ static struct redlock__grant grant;
 
 static inline void make(uint32_t n)
 {
-    lease = calloc(1, sizeof(*lease) + n * sizeof(lease->votes[0]));
+    lease = calloc(1, redlock__lease_size(n, true));
     ck_assert_ptr_nonnull(lease);
     grant = (struct redlock__grant){.lease = lease};
     lease->n = n;
@@ -43,6 +43,7 @@ static inline void setup(void)
 
 static inline void teardown(void)
 {
+    redlock__lease_clear(lease);
     free(lease);
 }
 

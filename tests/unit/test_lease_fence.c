@@ -136,7 +136,7 @@ START_TEST(the_next_attempt_begins_anew)
     grant_round = lease->round_no;
     ck_assert_int_eq(lease->round_command, REDLOCK__CMD_GRANT);
     for (uint32_t i = 0; i < 3; i++) {
-        ck_assert_int_eq(lease->votes[i].number, 0);
+        ck_assert_int_eq(redlock__lease_numbers(lease)[i], 0);
         granted(i, 9, 910);
     }
     ck_assert_int_eq(lease->state, REDLOCK__LEASE_HELD);

@@ -27,7 +27,9 @@
  *   stale.plain (taken unfenced) stale.refused (refused fenced) writes.plain writes.fenced
  *   lost.true lost.false (told, though a majority stood and time was left)   fault.unverified
  *   and every record "measure"
- * These also per phase; what began in it belongs to it:
+ * These also per phase; what began in it belongs to it, a lease when it was granted, and leases
+ * that collide to the phase of the first of them: c1.overlaps   c2.overlaps c2.lost_updates
+ *   c3.negative c3.min_ms c3.p1_ms c3.p50_ms c3.leases
  *   probe.count probe.availability (0 .. 1) probe.low probe.high (Wilson, 95 %) probe.outage_ms
  *   probe.p50_ms probe.p99_ms
  *   acquire.returned (all calls) acquire.split (failed though a node had granted)

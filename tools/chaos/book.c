@@ -233,6 +233,13 @@ void book_metric(struct book *book, unsigned group, double value, const char *fo
     metric->value = value;
 }
 
+void book_tally(struct book *book, const struct tally *tally, const char *name)
+{
+    for (unsigned group = 1; group < book->group_count; group++)
+        if (tally->checked[group] > 0)
+            book_metric(book, group, (double)tally->found[group], "%s", name);
+}
+
 void book_violation(struct book *book, int checker, struct place place, const char *format, ...)
 {
     struct violation *violation;

@@ -339,6 +339,12 @@ void judge(struct book *book);
 
 void book_metric(struct book *book, unsigned group, double value, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
+/* How many were looked at, and how many found, in each group. */
+struct tally {
+    size_t checked[PHASES_MAX + 1], found[PHASES_MAX + 1];
+};
+/* Of each phase in which something was looked at. */
+void book_tally(struct book *book, const struct tally *tally, const char *name);
 
 /* Where a violation was found; fields as in struct violation. */
 struct place {

@@ -92,19 +92,25 @@ static int64_t overlap(struct book *book, size_t first, size_t second)
 
 /* A client may claim longer than it says: when is_held() is true after the deadline. A millisecond
  * is for the two clocks that the deadline was carried between. */
-static void check_belief(struct book *book, size_t index)
+static bool check_belief(struct book *book, size_t index)
 {
     const struct holding *holding = &book->holdings.row[index];
     const struct lease *lease = &holding->lease;
 
-    if (holding->believed_ns > lease->claimed_ns + MS)
-        book_violation(book, 1,
-                       (struct place){.t = holding->believed_ns,
-                                      .records = {lease->record, -1},
-                                      .leases = {(long)index, -1}},
-                       "\"%s\": %s (try %" PRId64 ") believes in it %.3f ms after its deadline",
-                       lease->name, who(book, lease), lease->number,
-                       in_ms(holding->believed_ns - lease->claimed_ns));
+    if (holding->believed_ns <= lease->claimed_ns + MS)
+        return false;
+    book_violation(
+        book, 1,
+        (struct place){
+            .t = holding->believed_ns, .records = {lease->record, -1}, .leases = {(long)index, -1}},
+        "\"%s\": %s (try %" PRId64 ") believes in it %.3f ms after its deadline", lease->name,
+        who(book, lease), lease->number, in_ms(holding->believed_ns - lease->claimed_ns));
+    return true;
+}
+
+static unsigned group_of(const struct book *book, size_t index)
+{
+    return book_group(book, book->holdings.row[index].lease.held_ns);
 }
 
 void check_claims(struct book *book)
@@ -112,16 +118,20 @@ void check_claims(struct book *book)
     size_t count, last = 0;
     struct entry_row *rows = sorted(book, held_of, false, &count);
     struct checker *checker = &book->analysis.checkers[0];
+    struct tally tally = {0};
     int64_t longest_ns = 0;
 
     checker->checked = count;
     checker->ran = count > 0;
     for (size_t i = 0; i < count; i++) { /* last: the one of this name that claims longest */
         const struct lease *lease = &book->holdings.row[rows[i].index].lease;
-        check_belief(book, rows[i].index);
+        unsigned group = group_of(book, rows[i].index);
+        tally.checked[group]++;
+        tally.found[group] += check_belief(book, rows[i].index);
         if (i > 0 && rows[i].name == rows[last].name) {
             int64_t ns = overlap(book, rows[last].index, rows[i].index);
             longest_ns = ns > longest_ns ? ns : longest_ns;
+            tally.found[group_of(book, rows[last].index)] += ns > 0;
             if (lease->until_ns <= book->holdings.row[rows[last].index].lease.until_ns)
                 continue;
         }
@@ -132,6 +142,7 @@ void check_claims(struct book *book)
         return;
     book_metric(book, 0, (double)checker->found, "c1.overlaps");
     book_metric(book, 0, in_ms(longest_ns), "c1.longest_ms");
+    book_tally(book, &tally, "c1.overlaps");
 }
 
 /* ---- C4 --------------------------------------------------------------------- */

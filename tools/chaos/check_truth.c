@@ -36,6 +36,7 @@ struct truth {
     } * excess;
     int64_t *sorted; /* room for those of a phase */
     size_t excess_count, unmeasured;
+    struct tally tally; /* by the same phase */
 };
 
 /* qsort has no context: what is sorted brings its keys along. */
@@ -188,8 +189,11 @@ static void judge_lease(struct truth *truth, struct holding *holding, bool certa
     int64_t excess = lease->true_ns - lease->claimed_ns;
     long index = (long)(holding - book->holdings.row);
     bool broken = lease->true_ns < lease->until_ns;
+    unsigned group = book_group(book, lease->held_ns);
     char faults[300];
 
+    truth->tally.checked[group]++;
+    truth->tally.found[group] += broken;
     if (broken)
         book_violation(
             book, 3,
@@ -206,8 +210,7 @@ static void judge_lease(struct truth *truth, struct holding *holding, bool certa
         truth->unmeasured++;
         return;
     }
-    truth->excess[truth->excess_count++] =
-        (struct excess){excess, book_group(book, lease->held_ns)};
+    truth->excess[truth->excess_count++] = (struct excess){excess, group};
 }
 
 /* False: it claims a lease that fewer than a quorum have granted, by its own account. One that is
@@ -222,6 +225,8 @@ static bool has_quorum(struct truth *truth, const struct holding *holding)
     if (call->answer_count == 0 || call->renewed || bits_of(holding->granted) >= (int)book->quorum)
         return true;
     book->analysis.checkers[2].checked++;
+    truth->tally.checked[book_group(book, lease->held_ns)]++;
+    truth->tally.found[book_group(book, lease->held_ns)]++;
     book_violation(book, 3,
                    (struct place){.t = lease->held_ns,
                                   .records = {lease->record, -1},
@@ -290,6 +295,7 @@ static void report(struct truth *truth)
     if (!book->analysis.checkers[2].ran)
         return;
     book_metric(book, 0, (double)book->analysis.checkers[2].found, "c3.negative");
+    book_tally(book, &truth->tally, "c3.negative");
     for (unsigned group = 0; group < book->group_count; group++)
         report_group(truth, group);
 }

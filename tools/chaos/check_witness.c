@@ -8,6 +8,7 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* A worker between its enter and its leave. */
 struct visit {
@@ -15,6 +16,8 @@ struct visit {
     int64_t number;
     const struct word *name;
     int64_t until_ns; /* of its claim */
+    int64_t held_ns;  /* since when it has it */
+    int64_t first_ns; /* the earliest held_ns of those that were inside with it, and its own */
     long holding;
     bool met_believer, met_other; /* who else was inside: with a claim, without */
 };
@@ -23,6 +26,7 @@ struct witness {
     struct book *book;
     struct visit *visits; /* one a worker */
     size_t overlaps, lost_updates, paused;
+    struct tally overlapping, losing; /* by the phase in which the first of them got it */
 };
 
 static int by_step(const void *a, const void *b)
@@ -58,6 +62,10 @@ static void meet(struct witness *witness, struct visit *visit, int64_t t)
         if (other == visit || !other->inside || other->name != visit->name ||
             witness->book->people.row[i].gone_ns < t)
             continue;
+        if (visit->held_ns < other->first_ns)
+            other->first_ns = visit->held_ns;
+        if (other->held_ns < visit->first_ns)
+            visit->first_ns = other->held_ns;
         if (other->until_ns >= t && visit->until_ns >= t)
             other->met_believer = visit->met_believer = true;
         else
@@ -68,9 +76,12 @@ static void meet(struct witness *witness, struct visit *visit, int64_t t)
 static struct visit begin_visit(const struct witness *witness, const struct step *step)
 {
     long holding = book_holding(witness->book, step->worker, step->number);
+    int64_t held_ns = holding >= 0 ? witness->book->holdings.row[holding].lease.held_ns : step->t;
 
     return (struct visit){
         .inside = true,
+        .held_ns = held_ns,
+        .first_ns = held_ns,
         .refused = !step->ok,
         .number = step->number,
         .name = step->name,
@@ -88,6 +99,7 @@ static void enter(struct witness *witness, const struct step *step)
 
     *visit = begin_visit(witness, step);
     meet(witness, visit, step->t);
+    witness->overlapping.checked[book_group(witness->book, visit->held_ns)]++;
     if (step->ok)
         return;
     if (visit->until_ns < step->t || (known && other->until_ns < step->t)) {
@@ -95,6 +107,7 @@ static void enter(struct witness *witness, const struct step *step)
         return;
     }
     witness->overlaps++;
+    witness->overlapping.found[book_group(witness->book, visit->first_ns)]++;
     found(witness, step, known ? other->holding : -1, "went in while another was inside");
 }
 
@@ -105,6 +118,7 @@ static void leave(struct witness *witness, const struct step *step)
     struct visit own = known ? *visit : begin_visit(witness, step);
     bool swapped = !step->ok && !own.refused; /* a refused one has been counted */
     bool excused = own.until_ns < step->t || (own.met_other && !own.met_believer);
+    unsigned group = book_group(witness->book, own.first_ns);
 
     if (known)
         visit->inside = false;
@@ -116,10 +130,12 @@ static void leave(struct witness *witness, const struct step *step)
     }
     if (swapped) {
         witness->overlaps++;
+        witness->overlapping.found[group]++;
         found(witness, step, -1, "found another inside when it left");
     }
     if (step->lost_update) {
         witness->lost_updates++;
+        witness->losing.found[group]++;
         found(witness, step, -1, "lost an update to another");
     }
 }
@@ -146,4 +162,7 @@ void check_witness(struct book *book)
     book_metric(book, 0, (double)witness.overlaps, "c2.overlaps");
     book_metric(book, 0, (double)witness.lost_updates, "c2.lost_updates");
     book_metric(book, 0, (double)witness.paused, "c2.paused");
+    memcpy(witness.losing.checked, witness.overlapping.checked, sizeof witness.losing.checked);
+    book_tally(book, &witness.overlapping, "c2.overlaps");
+    book_tally(book, &witness.losing, "c2.lost_updates");
 }

@@ -433,16 +433,21 @@ void scene_expect_fenced(struct scene *scene)
     scene_expect(scene, LIVENESS, "c10.threads", "", "le", 0);
 }
 
+void scene_expect_true(struct scene *scene, const char *phase)
+{
+    scene_expect(scene, SAFETY, "c1.overlaps", phase, "eq", 0);
+    if (scene->entered) {
+        scene_expect(scene, SAFETY, "c2.overlaps", phase, "eq", 0);
+        scene_expect(scene, SAFETY, "c2.lost_updates", phase, "eq", 0);
+    }
+    scene_expect(scene, EFFECT, "c3.leases", phase, "ge", 1);
+    scene_expect(scene, SAFETY, "c3.min_ms", phase, "ge", 0);
+    scene_expect(scene, SAFETY, "c3.negative", phase, "eq", 0);
+}
+
 void scene_expect_clean(struct scene *scene)
 {
-    scene_expect(scene, SAFETY, "c1.overlaps", "", "eq", 0);
-    if (scene->entered) {
-        scene_expect(scene, SAFETY, "c2.overlaps", "", "eq", 0);
-        scene_expect(scene, SAFETY, "c2.lost_updates", "", "eq", 0);
-    }
-    scene_expect(scene, EFFECT, "c3.leases", "", "ge", 1);
-    scene_expect(scene, SAFETY, "c3.min_ms", "", "ge", 0);
-    scene_expect(scene, SAFETY, "c3.negative", "", "eq", 0);
+    scene_expect_true(scene, "");
     scene_expect_fenced(scene);
 }
 

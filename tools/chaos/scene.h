@@ -105,6 +105,8 @@ void scene_expect(struct scene *scene, enum kind kind, const char *metric, const
                   const char *op, double value);
 /* The clean set: C1, C2, C4, C5 nothing, C3 never negative, C7 and C10 hold. */
 void scene_expect_clean(struct scene *scene);
+/* Of it what C1, C2 and C3 say of the leases that were granted in this phase; "": of all. */
+void scene_expect_true(struct scene *scene, const char *phase);
 /* The same without what clocks decide: fences only. */
 void scene_expect_fenced(struct scene *scene);
 /* At least this part of the probes of the phase got their lock, by the upper end of the interval in
