@@ -24,10 +24,10 @@ struct bench {
     volatile const int *interrupted; /* a signal's number: leave the round soon */
 
     const char *password; /* where a URI has none; NULL: none */
-    unsigned total;       /* uris in all: n of them are used, but for works that vary their number */
-    bool own;             /* started by the bench: may be marked anew, and changed */
-    unsigned marked;      /* of its own: how many are marked as belonging together */
-    unsigned leases;      /* for the work that holds many */
+    unsigned total;  /* uris in all: n of them are used, but for works that vary their number */
+    bool own;        /* started by the bench: may be marked anew, and changed */
+    unsigned marked; /* of its own: how many are marked as belonging together */
+    unsigned leases; /* for the work that holds many */
 };
 
 /*

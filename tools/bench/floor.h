@@ -1,7 +1,7 @@
 /*
  * The floor: the least code that could do the same work. Raw non-blocking sockets to each primary,
- * commands composed once per name, one send and one recv per primary and round, poll in between, back
- * at the quorum; late answers are read with the next round. No time limits, no counted set, no
+ * commands composed once per name, one send and one recv per primary and round, poll in between,
+ * back at the quorum; late answers are read with the next round. No time limits, no counted set, no
  * clean-up: it is what the network and the kernel cost, not a lock to use.
  */
 #ifndef BENCH_FLOOR_H
@@ -14,8 +14,8 @@
 
 struct floor;
 
-/* Connections of its own to the first n primaries; to those that refuse it, none, as long as a quorum
- * is left. NULL: said by bench_fail(). */
+/* Connections of its own to the first n primaries; to those that refuse it, none, as long as a
+ * quorum is left. NULL: said by bench_fail(). */
 struct floor *floor_open(struct bench *bench, unsigned n);
 void floor_close(struct floor *floor);
 

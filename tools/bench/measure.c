@@ -203,9 +203,8 @@ static bool run_crowd(struct crowd *crowd, struct worker *workers, unsigned coun
 bool measure_threads(struct bench *bench, const struct side *sides, unsigned count,
                      struct measured *measured)
 {
-    struct crowd crowd = {.bench = bench,
-                          .mutex = PTHREAD_MUTEX_INITIALIZER,
-                          .changed = PTHREAD_COND_INITIALIZER};
+    struct crowd crowd = {
+        .bench = bench, .mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
     struct worker *workers = calloc(count, sizeof *workers);
     bool done;
 
@@ -225,7 +224,8 @@ bool measure_threads(struct bench *bench, const struct side *sides, unsigned cou
 
 static bool say_failure(struct bench *bench, const char *what, int rc)
 {
-    return *bench->interrupted != 0 ? false : bench_fail(bench, "%s: %s", what, redlock_strerror(rc));
+    return *bench->interrupted != 0 ? false
+                                    : bench_fail(bench, "%s: %s", what, redlock_strerror(rc));
 }
 
 static bool ours_acquire(void *context)
@@ -264,7 +264,8 @@ static bool acquire_floor(void *context)
     if (at->fenced ? floor_acquire_fenced(at->floor, at->key, OURS_TTL_MS)
                    : floor_acquire(at->floor, at->key, OURS_TTL_MS))
         return true;
-    return *at->bench->interrupted != 0 ? false : bench_fail(at->bench, "the floor's acquire failed");
+    return *at->bench->interrupted != 0 ? false
+                                        : bench_fail(at->bench, "the floor's acquire failed");
 }
 
 static bool release_floor(void *context)
@@ -273,7 +274,8 @@ static bool release_floor(void *context)
 
     if (floor_release(at->floor))
         return true;
-    return *at->bench->interrupted != 0 ? false : bench_fail(at->bench, "the floor's release failed");
+    return *at->bench->interrupted != 0 ? false
+                                        : bench_fail(at->bench, "the floor's release failed");
 }
 
 struct side floor_side(struct floor_side *at, struct bench *bench, struct floor *floor,

@@ -1,6 +1,6 @@
 /*
- * See ours.h. A primary that has just started doesn't count before the restart guard is over, unless
- * it is marked; so the bench marks its own, as whoever sets up new primaries has to.
+ * See ours.h. A primary that has just started doesn't count before the restart guard is over,
+ * unless it is marked; so the bench marks its own, as whoever sets up new primaries has to.
  */
 #include "ours.h"
 
@@ -68,7 +68,8 @@ static bool mark_first(struct bench *bench, unsigned n)
     how.no_leases_out = 1;
     rc = redlock_init(client, &how, NULL, 0, &wait_ms);
     redlock_client_free(client);
-    return rc == REDLOCK_OK || bench_fail(bench, "marking its own servers: %s", redlock_strerror(rc));
+    return rc == REDLOCK_OK ||
+           bench_fail(bench, "marking its own servers: %s", redlock_strerror(rc));
 }
 
 bool ours_mark(struct bench *bench, unsigned n)

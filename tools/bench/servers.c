@@ -40,8 +40,7 @@ static int find(const char *name, char *path, size_t size)
         size_t length = strcspn(at, ":");
         struct stat status;
 
-        if (length > 0 &&
-            (size_t)snprintf(path, size, "%.*s/%s", (int)length, at, name) < size &&
+        if (length > 0 && (size_t)snprintf(path, size, "%.*s/%s", (int)length, at, name) < size &&
             stat(path, &status) == 0 && S_ISREG(status.st_mode) && access(path, X_OK) == 0)
             return 0;
         at += length;
@@ -97,10 +96,10 @@ static void become_server(const char *program, char *const *words, pid_t parent)
 static pid_t spawn(const char *program, int port, const char *directory)
 {
     char digits[12];
-    const char *const words[] = {program,       "--port",    digits, "--bind", "127.0.0.1",
-                                 "--save",      "",          "--appendonly",   "no",
-                                 "--daemonize", "no",        "--dir",          directory,
-                                 "--loglevel",  "warning",   NULL};
+    const char *const words[] = {program,     "--port",      digits,    "--bind",
+                                 "127.0.0.1", "--save",      "",        "--appendonly",
+                                 "no",        "--daemonize", "no",      "--dir",
+                                 directory,   "--loglevel",  "warning", NULL};
     pid_t parent = getpid(), pid;
 
     snprintf(digits, sizeof digits, "%d", port);

@@ -23,7 +23,8 @@ struct servers {
 /* redis-server or valkey-server on PATH. 0, or -1: neither is there. */
 int servers_find(struct servers *servers);
 
-/* Returns when all answer: 0, or -1 and the reason; what was started is to be ended all the same. */
+/* Returns when all answer: 0, or -1 and the reason; what was started is to be ended all the same.
+ */
 int servers_start(struct servers *servers, unsigned count, char *problem, size_t size);
 void servers_end(struct servers *servers);
 

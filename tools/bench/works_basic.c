@@ -69,8 +69,8 @@ static void sample_cycles(struct bench *bench, const char *variant, const struct
 {
     char text[96];
 
-    bench_sample(bench, FIGURE(text, variant, "acquire p50"), "us", measured_p_us(&m[0].acquire, 50),
-                 measured_p_us(&m[1].acquire, 50), base_name, 0);
+    bench_sample(bench, FIGURE(text, variant, "acquire p50"), "us",
+                 measured_p_us(&m[0].acquire, 50), measured_p_us(&m[1].acquire, 50), base_name, 0);
     bench_sample(bench, FIGURE(text, variant, "cycle p50"), "us", measured_p_us(&m[0].cycle, 50),
                  measured_p_us(&m[1].cycle, 50), base_name, limit);
 }
@@ -150,7 +150,8 @@ static bool plain_acquire(void *context)
     redisReply *reply;
 
     snprintf(plain->token, sizeof plain->token, "%032llx", plain->count++);
-    reply = redisCommand(plain->context, "SET %s %s NX PX %s", plain->key, plain->token, plain->ttl);
+    reply =
+        redisCommand(plain->context, "SET %s %s NX PX %s", plain->key, plain->token, plain->ttl);
     return plain_is(plain, reply, reply && reply->type == REDIS_REPLY_STATUS);
 }
 

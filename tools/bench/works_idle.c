@@ -66,8 +66,8 @@ static bool take_all(struct herd *herd)
             return false;
         ours_key(key, "held", herd->count);
         herd->name_len = strlen(key);
-        rc = redlock_acquire(herd->client, key, herd->name_len, &options,
-                             &herd->locks[herd->count]);
+        rc =
+            redlock_acquire(herd->client, key, herd->name_len, &options, &herd->locks[herd->count]);
         if (rc != REDLOCK_OK)
             return bench_fail(herd->bench, "after %u leases: %s", herd->count,
                               redlock_strerror(rc));
@@ -131,7 +131,8 @@ static bool hold(struct herd *herd, double lone_us)
     if (renewed > 0)
         bench_sample(bench, "CPU per renewal", "us", cpu_us / (double)renewed, lone_us,
                      "lone extend", RENEWAL_LIMIT);
-    bench_sample(bench, "memory per lease, but its name", "B", memory, MEMORY_ALLOWED, "allowed", 1);
+    bench_sample(bench, "memory per lease, but its name", "B", memory, MEMORY_ALLOWED, "allowed",
+                 1);
     return true;
 }
 

@@ -49,8 +49,8 @@ static bool measure_crew(struct bench *bench, struct crew *crew)
         if (!measure_threads(bench, crew->sides[which], THREADS, &m[which]))
             return false;
     }
-    bench_sample(bench, "cycles per second", "", measured_rate(&m[0]), measured_rate(&m[1]), "floor",
-                 THREADS_LIMIT);
+    bench_sample(bench, "cycles per second", "", measured_rate(&m[0]), measured_rate(&m[1]),
+                 "floor", THREADS_LIMIT);
     bench_sample(bench, "CPU per cycle", "us", measured_cpu_us(&m[0]), measured_cpu_us(&m[1]),
                  "floor", 0);
     return true;

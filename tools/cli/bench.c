@@ -1,9 +1,10 @@
 /*
  * redlock bench: which works on which primaries, and what is left of it after a signal.
  *
- * The measuring itself is in tools/bench. A signal only leaves its number in a variable, which every
- * work looks at once a cycle or so: what was measured until then is shown, and what was started here
- * is ended, as always. A second signal ends the process at once; its servers die with it.
+ * The measuring itself is in tools/bench. A signal only leaves its number in a variable, which
+ * every work looks at once a cycle or so: what was measured until then is shown, and what was
+ * started here is ended, as always. A second signal ends the process at once; its servers die with
+ * it.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -105,7 +106,8 @@ static int check_named(const struct cli_args *args)
 
     for (size_t i = 0; i < args->nodes.count; i++)
         if (strncmp(args->nodes.uris[i], "rediss://", strlen("rediss://")) == 0) {
-            report_always("bench doesn't measure encryption: name primaries by redis:// or unix://");
+            report_always(
+                "bench doesn't measure encryption: name primaries by redis:// or unix://");
             return CLI_USAGE;
         }
     status = session_open(&session, args);
@@ -204,8 +206,9 @@ static int run_works(struct bench *bench, const struct selection *selection,
 
     for (unsigned i = 0; i < selection->count && interrupted == 0; i++)
         if (!run_work(bench, selection->works[i], args) && status == CLI_OK)
-            status = bench->results->rc == REDLOCK_OK ? CLI_INTERNAL
-                                                      : session_status(&session, bench->results->rc);
+            status = bench->results->rc == REDLOCK_OK
+                         ? CLI_INTERNAL
+                         : session_status(&session, bench->results->rc);
     end_progress(args);
     if (interrupted != 0)
         return CLI_SIGNAL_BASE + (int)interrupted;

@@ -1,6 +1,6 @@
 /*
- * Values are medians over the rounds, and so is a ratio, of those within a round; behind it stand the
- * least and the largest of them. The object has all samples as well.
+ * Values are medians over the rounds, and so is a ratio, of those within a round; behind it stand
+ * the least and the largest of them. The object has all samples as well.
  */
 #include "bench_show.h"
 
@@ -132,7 +132,7 @@ void bench_show_list(const struct bench_work *const *works, unsigned count,
     struct json json;
 
     for (unsigned i = 0; i < count && !args->json; i++)
-        printf("%-12s %s\n", works[i]->name, works[i]->what);
+        printf("%-18s %s\n", works[i]->name, works[i]->what);
     if (!args->json)
         return;
     json_begin(&json);

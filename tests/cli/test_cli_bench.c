@@ -1,0 +1,140 @@
+/*
+ * redlock bench as a command: its figures as an object, servers of its own, what it refuses, and
+ * how it ends. What the figures are is not looked at.
+ */
+#include <check.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "driver.h"
+#include "servers.h"
+
+enum {
+    N = 5
+};
+
+#define MOMENT "--rounds", "1", "--seconds", "100ms"
+
+static struct driver driver;
+
+static int run(const char *const *words)
+{
+    return driver_run(&driver, words);
+}
+#define RUN_BENCH(...) run((const char *const[]){"bench", __VA_ARGS__, NULL})
+
+static void expect_out(const char *text)
+{
+    ck_assert_msg(strstr(driver.out.bytes, text) != NULL, "no %s in:\n%s%s", text, driver.out.bytes,
+                  driver.err.bytes);
+}
+
+static void expect_err(const char *text)
+{
+    ck_assert_msg(strstr(driver.err.bytes, text) != NULL, "no %s in:\n%s", text, driver.err.bytes);
+}
+
+static void named(void)
+{
+    servers_start(N);
+    driver_set_nodes(servers_uris(), N);
+    driver_mark();
+}
+
+START_TEST(figures_of_named_primaries)
+{
+    static const char *const figures[] = {"acquire p50", "acquire p99", "release p50", "cycle p50",
+                                          "CPU per cycle"};
+    char text[128];
+
+    named();
+    ck_assert_int_eq(RUN_BENCH("--json", MOMENT, "cycle"), 0);
+    expect_out("\"primaries\":5");
+    expect_out("\"own_servers\":0");
+    for (size_t i = 0; i < sizeof figures / sizeof figures[0]; i++) {
+        snprintf(text, sizeof text, "{\"work\":\"cycle\",\"figure\":\"%s\",\"unit\":\"us\"",
+                 figures[i]);
+        expect_out(text);
+    }
+    ck_assert_ptr_null(strstr(driver.out.bytes, "\"ratio\":null"));
+    servers_stop();
+}
+END_TEST
+
+START_TEST(servers_of_its_own)
+{
+    driver_set_nodes(NULL, 0);
+    ck_assert_int_eq(RUN_BENCH(MOMENT, "cycle"), 0);
+    expect_err("starting servers of its own");
+    expect_out("5 primaries of its own on loopback");
+    expect_out("cycle p50");
+}
+END_TEST
+
+START_TEST(works_are_listed)
+{
+    driver_set_nodes(NULL, 0);
+    ck_assert_int_eq(RUN_BENCH("--list"), 0);
+    expect_out("cycle ");
+    expect_out("one-key-processes ");
+    expect_out("broken ");
+    ck_assert_int_eq(RUN_BENCH("--list", "--json"), 0);
+    expect_out("{\"works\":[{\"name\":\"cycle\"");
+}
+END_TEST
+
+START_TEST(what_is_no_work_is_refused)
+{
+    driver_set_nodes(NULL, 0);
+    ck_assert_int_eq(RUN_BENCH("cycle", "sprint"), 64);
+    expect_err("there is no work sprint; redlock bench --list names them");
+    ck_assert_int_eq(RUN_BENCH("--rounds", "0", "cycle"), 64);
+    ck_assert_int_eq(RUN_BENCH("--seconds", "0", "cycle"), 64);
+}
+END_TEST
+
+START_TEST(primaries_that_cant_be_measured)
+{
+    driver_set_nodes((const char *const[]){"redis://127.0.0.1:1"}, 1);
+    ck_assert_int_eq(RUN_BENCH(MOMENT, "cycle"), 69);
+    expect_err("127.0.0.1:1");
+    driver_set_nodes((const char *const[]){"rediss://127.0.0.1:1"}, 1);
+    ck_assert_int_eq(RUN_BENCH(MOMENT, "cycle"), 64);
+    expect_err("bench doesn't measure encryption");
+}
+END_TEST
+
+START_TEST(interrupted_it_shows_what_it_has)
+{
+    driver_set_nodes(NULL, 0);
+    driver_start(&driver, (const char *const[]){"bench", "--rounds", "100", "--seconds", "100ms",
+                                                "cycle", NULL});
+    driver_expect(&driver, "redlock: cycle: ");
+    ck_assert_int_eq(kill(driver.pid, SIGINT), 0);
+    ck_assert_int_eq(driver_wait(&driver), 130);
+    expect_out("primaries of its own on loopback");
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("cli bench");
+    TCase *tcase = tcase_create("bench");
+    SRunner *runner = srunner_create(suite);
+    int failed;
+
+    tcase_set_timeout(tcase, 60);
+    tcase_add_test(tcase, figures_of_named_primaries);
+    tcase_add_test(tcase, servers_of_its_own);
+    tcase_add_test(tcase, works_are_listed);
+    tcase_add_test(tcase, what_is_no_work_is_refused);
+    tcase_add_test(tcase, primaries_that_cant_be_measured);
+    tcase_add_test(tcase, interrupted_it_shows_what_it_has);
+    suite_add_tcase(suite, tcase);
+    srunner_run_all(runner, CK_NORMAL);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
