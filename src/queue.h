@@ -36,6 +36,7 @@ struct redlock__name {
     uint32_t refs;
     uint16_t len;
     uint8_t handovers; /* since another process could get its turn */
+    uint8_t spared;    /* gaps for others, since nobody stood in line (wake.c) */
     char key[];        /* len bytes */
 };
 

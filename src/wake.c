@@ -25,6 +25,7 @@ enum {
     WAITING_MS = 5000,  /* how long that key outlives a waiter */
     PUSHED_MS = 1000,   /* how long an element waits for somebody between two attempts */
     IDLE_MS = 3000,     /* a connection is kept after its wait */
+    SPARED = 32,        /* of so many gaps for others one is kept where nobody is known to wait */
     CROWDED_MS = 1000,  /* what is known of others is believed */
     REFUSED_MS = 10000, /* a primary that refused is left alone */
     PARTS = 3           /* of a push */
@@ -149,13 +150,16 @@ static void note_crowd(struct redlock__engine *engine, struct redlock__name *nam
     }
 }
 
-/* Nobody does: who stood back for them needs not. */
+/* Nobody does: who stood back for them needs not. Those who can't stand in line, other clients and
+ * users without the rights, still get a gap now and then. */
 static void no_crowd(struct redlock__engine *engine, struct redlock__name *name, int64_t now_ns)
 {
+    bool spare = name->head == NULL || ++name->spared % SPARED != 0;
+
     name->crowded_ns = 0;
-    if (name->head == NULL)
+    if (spare)
         name->not_before_ns = 0;
-    else if (name->head->last_reason == REDLOCK_PENDING)
+    if (name->head != NULL && name->head->last_reason == REDLOCK_PENDING)
         name->head->retry_ns = redlock__min(name->head->retry_ns, now_ns);
     redlock__engine_work_on(engine, name->head);
 }

@@ -10,6 +10,7 @@
 
 #include "driver.h"
 #include "servers.h"
+#include "worker.h"
 
 enum {
     N = 5
@@ -89,7 +90,7 @@ START_TEST(what_is_no_work_is_refused)
 {
     driver_set_nodes(NULL, 0);
     ck_assert_int_eq(RUN_BENCH("cycle", "sprint"), 64);
-    expect_err("there is no work sprint; redlock bench --list names them");
+    expect_err("there is no work 'sprint'; redlock bench --list names them");
     ck_assert_int_eq(RUN_BENCH("--rounds", "0", "cycle"), 64);
     ck_assert_int_eq(RUN_BENCH("--seconds", "0", "cycle"), 64);
 }
@@ -99,7 +100,7 @@ START_TEST(primaries_that_cant_be_measured)
 {
     driver_set_nodes((const char *const[]){"redis://127.0.0.1:1"}, 1);
     ck_assert_int_eq(RUN_BENCH(MOMENT, "cycle"), 69);
-    expect_err("127.0.0.1:1");
+    expect_err("primary 1 of 1: Connection refused");
     driver_set_nodes((const char *const[]){"rediss://127.0.0.1:1"}, 1);
     ck_assert_int_eq(RUN_BENCH(MOMENT, "cycle"), 64);
     expect_err("bench doesn't measure encryption");
@@ -118,12 +119,10 @@ START_TEST(interrupted_it_shows_what_it_has)
 }
 END_TEST
 
-int main(void)
+static Suite *bench_suite(void)
 {
     Suite *suite = suite_create("cli bench");
     TCase *tcase = tcase_create("bench");
-    SRunner *runner = srunner_create(suite);
-    int failed;
 
     tcase_set_timeout(tcase, 60);
     tcase_add_test(tcase, figures_of_named_primaries);
@@ -133,8 +132,10 @@ int main(void)
     tcase_add_test(tcase, primaries_that_cant_be_measured);
     tcase_add_test(tcase, interrupted_it_shows_what_it_has);
     suite_add_tcase(suite, tcase);
-    srunner_run_all(runner, CK_NORMAL);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite;
+}
+
+int main(int argc, char **argv)
+{
+    return worker_main(argc, argv, REDLOCK_CLI_PATH, bench_suite);
 }

@@ -232,13 +232,14 @@ static bool say_why(const struct family *family)
         return false;
     if (family->error != 0)
         return bench_fail(family->bench, "no process can be started: %s", strerror(family->error));
+    /* First: the others were told to stop then, wherever they were. */
+    if (WIFSIGNALED(family->lost))
+        return bench_fail(family->bench, "a process of the crowd ended by signal %d",
+                          WTERMSIG(family->lost));
     for (unsigned i = 0; i < CROWD_WORKERS; i++)
         if (family->page->members[i].text[0] != '\0')
             return bench_fail(family->bench, "a process of the crowd failed: %s",
                               family->page->members[i].text);
-    if (WIFSIGNALED(family->lost))
-        return bench_fail(family->bench, "a process of the crowd ended by signal %d",
-                          WTERMSIG(family->lost));
     return bench_fail(family->bench, "a process of the crowd did not get done");
 }
 

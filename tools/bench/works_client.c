@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 enum {
-    PATIENCE_MS = 5000,
+    PATIENCE_MS = 20000,
     LOOK_MS = 5
 };
 
