@@ -696,7 +696,8 @@ REDLOCK_API int redlock_process(redlock_client *client);
  * redlock_start_release is DONE, redlock_release() frees the handle and returns
  * that same result. With external_loop a redlock_release() of a lock still held
  * returns REDLOCK_PENDING and frees the handle; the removals go out with the next calls of
- * redlock_process().
+ * redlock_process(). So do all requests: what is started in one turn of the loop leaves together,
+ * and redlock_fd() is readable until then. A lease's time counts from its start all the same.
  */
 REDLOCK_API REDLOCK_MUST_USE int redlock_start_acquire(redlock_client *client, const void *key,
                                                        size_t key_len,

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # What a lock costs, in instructions: callgrind counts what one thread executes for an acquire and a
 # release over a network that costs nothing (tests/cost), so the figure is the same each time. And
-# in system calls. Limits are what was reached plus a little; whoever lowers a figure lowers its limit.
+# in system calls. Limits are what was reached plus a tenth, for other
+# compilers and processors; whoever lowers a figure lowers its limit.
 set -euo pipefail
 
 case ${1-} in
@@ -57,13 +58,13 @@ check() { # check KIND LIMIT CALLS
     [ "$instructions" -gt 1000 ] && [ "$instructions" -le "$2" ] && [ "$calls" -le "$3" ] || failed=1
 }
 
-check unguarded 27000 24
+check unguarded 29000 24
 unguarded=$instructions
-check plain 27000 24
+check plain 29000 24
 if [ $((instructions * 100)) -gt $((unguarded * 103)) ]; then
     echo "check_cost: guard and accounting cost more than 3 %"
     failed=1
 fi
-check extend 42000 36
-check fenced 37500 24
+check extend 45000 36
+check fenced 40500 24
 exit "$failed"
