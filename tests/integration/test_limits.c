@@ -363,72 +363,6 @@ END_TEST
 
 /* ---- bounds in number --------------------------------------------------- */
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define MANY 1000
-#else
-#define MANY 10000
-#endif
-
-enum {
-    AT_ONCE = 500 /* begun before they are waited for */
-};
-
-static void hold_many(redlock_client *client, redlock_lock *locks[MANY],
-                      const redlock_lock_options *options)
-{
-    for (uint32_t begun = 0; begun < MANY; begun += AT_ONCE) {
-        for (uint32_t i = begun; i < begun + AT_ONCE; i++)
-            if (redlock_start_acquire(client, &i, sizeof i, options, &locks[i]) != 0)
-                ck_abort_msg("not begun");
-        for (uint32_t i = begun; i < begun + AT_ONCE; i++)
-            AWAIT(redlock_poll_result(locks[i]) != REDLOCK_PENDING);
-    }
-}
-
-static void release_many(redlock_lock *locks[MANY])
-{
-    for (uint32_t begun = 0; begun < MANY; begun += AT_ONCE) {
-        for (uint32_t i = begun; i < begun + AT_ONCE; i++)
-            if (redlock_start_release(locks[i]) != 0)
-                ck_abort_msg("no release begun");
-        for (uint32_t i = begun; i < begun + AT_ONCE; i++) {
-            int rc = redlock_release(locks[i]);
-            if (rc != REDLOCK_OK)
-                ck_abort_msg("not released: %s", redlock_strerror(rc));
-        }
-    }
-}
-
-START_TEST(test_many_leases_are_renewed)
-{
-    static redlock_lock *locks[MANY];
-    redlock_options slow = options_for(servers_uris(), N);
-    redlock_lock_options options = lock_options(20000, 0);
-    redlock_client *client;
-    uint32_t held = 0;
-
-    slow.node_timeout_ms = 5000;
-    slow.silence_limit_ms = 10000;
-    client = new_client(&slow);
-    options.renew = 1;
-    options.results = NULL;
-    options.result_count = 0;
-    AWAIT(ready_nodes(client) == N);
-    hold_many(client, locks, &options);
-    AWAIT(stats_of(client).extended >= 2 * (uint64_t)MANY);
-    for (uint32_t i = 0; i < MANY; i++)
-        held += redlock_is_held(locks[i]) != 0;
-    ck_assert_uint_eq(held, MANY);
-    ck_assert_uint_eq(stats_of(client).lost, 0);
-    ck_assert_uint_eq(stats_of(client).disconnects, 0);
-    release_many(locks);
-    for (int i = 0; i < N; i++)
-        AWAIT(strcmp(servers_command(i, "DBSIZE", NULL), "0") == 0);
-    ck_assert_uint_eq(stats_of(client).leases, 0);
-    redlock_client_free(client);
-}
-END_TEST
-
 START_TEST(test_bad_arguments_are_refused_before_anything_is_sent)
 {
     static char key[REDLOCK_MAX_KEY_LEN + 1];
@@ -674,7 +608,6 @@ static Suite *limits_suite(void)
     suite_add_tcase(suite, time);
     tcase_add_checked_fixture(number, start_five, servers_stop);
     tcase_set_timeout(number, 120);
-    tcase_add_test(number, test_many_leases_are_renewed);
     tcase_add_test(number, test_bad_arguments_are_refused_before_anything_is_sent);
     tcase_add_test(number, test_shortest_and_longest_names);
     tcase_add_test(number, test_thousands_of_locks_use_one_connection_each);
