@@ -74,7 +74,7 @@ static void keep_holding(struct scene *scene, struct holders *holders)
     holders->watcher = keep_watch(scene, &holders->watched);
     holders->keeper = scene_actor(scene, "keeper", "P");
     for (int i = 0; i < KEPT; i++) {
-        char name[16];
+        char name[24];
 
         (void)snprintf(name, sizeof name, "kept-%d", i + 1);
         holders->kept[i] = act_keep(scene, holders->keeper, name);
