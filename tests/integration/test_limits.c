@@ -324,7 +324,7 @@ START_TEST(test_wait_that_ends_in_an_attempt)
     slow.node_timeout_ms = 60000;
     client = new_client(&slow);
     AWAIT(is_settled(client, N)); /* or the first attempt may go without a slow connection */
-    for (int i = 0; i < 3; i++) /* from the removal of the first attempt on */
+    for (int i = 0; i < 3; i++)   /* from the removal of the first attempt on */
         proxy_set_at(proxies[i], "EVAL", 1, PROXY_REPLIES, PROXY_HOLD);
     assert_rc(try_lock(client, &options), REDLOCK_BUSY);
     /* One of the primaries is also told, by a SET before a BLPOP, that somebody waits. */
