@@ -28,8 +28,8 @@ static void wait_locked(struct floor_queue *queue)
     struct floor_queue_place place = {.turn = false};
 
     (void)pthread_cond_init(&place.called, NULL);
-    /* cppcheck-suppress autoVariables ; it is out of the queue again when its turn has come */
     *(queue->last != NULL ? &queue->last->next : &queue->first) = &place;
+    /* cppcheck-suppress autoVariables ; it is out of the queue again when its turn has come */
     queue->last = &place;
     queue->waiting++;
     while (!place.turn)
