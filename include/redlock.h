@@ -698,6 +698,10 @@ REDLOCK_API int redlock_process(redlock_client *client);
  * returns REDLOCK_PENDING and frees the handle; the removals go out with the next calls of
  * redlock_process(). So do all requests: what is started in one turn of the loop leaves together,
  * and redlock_fd() is readable until then. A lease's time counts from its start all the same.
+ *
+ * A primary that owes 65536 answers takes no more: its connection is given up. Renewals and
+ * removals keep well below that by themselves; who starts more locks than that at once has to wait
+ * for some of them in between.
  */
 REDLOCK_API REDLOCK_MUST_USE int redlock_start_acquire(redlock_client *client, const void *key,
                                                        size_t key_len,

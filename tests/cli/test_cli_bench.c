@@ -91,6 +91,8 @@ START_TEST(what_is_no_work_is_refused)
     driver_set_nodes(NULL, 0);
     ck_assert_int_eq(RUN_BENCH("cycle", "sprint"), 64);
     expect_err("there is no work 'sprint'; redlock bench --list names them");
+    ck_assert_int_eq(RUN_BENCH("cycle", "extend", "cycle"), 64);
+    expect_err("the work cycle is named twice");
     ck_assert_int_eq(RUN_BENCH("--rounds", "0", "cycle"), 64);
     ck_assert_int_eq(RUN_BENCH("--seconds", "0", "cycle"), 64);
 }

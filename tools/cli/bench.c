@@ -58,6 +58,14 @@ static void select_table(struct selection *selection, const struct bench_work *t
             selection->works[selection->count++] = work;
 }
 
+static bool is_selected(const struct selection *selection, const char *name)
+{
+    for (unsigned i = 0; i < selection->count; i++)
+        if (strcmp(selection->works[i]->name, name) == 0)
+            return true;
+    return false;
+}
+
 static int select_named(struct selection *selection, const struct cli_args *args)
 {
     char word[TEXT_QUOTED_LEN];
@@ -68,6 +76,10 @@ static int select_named(struct selection *selection, const struct cli_args *args
         if (!work) {
             report_always("there is no work %s; redlock bench --list names them",
                           text_quote(args->works[i], strlen(args->works[i]), word));
+            return CLI_USAGE;
+        }
+        if (is_selected(selection, work->name)) {
+            report_always("the work %s is named twice", work->name);
             return CLI_USAGE;
         }
         selection->works[selection->count++] = work;
@@ -86,14 +98,6 @@ static int select_works(struct selection *selection, const struct cli_args *args
     for (size_t i = 0; i < TABLE_COUNT; i++)
         select_table(selection, tables[i]);
     return CLI_CONTINUE;
-}
-
-static bool is_selected(const struct selection *selection, const char *name)
-{
-    for (unsigned i = 0; i < selection->count; i++)
-        if (strcmp(selection->works[i]->name, name) == 0)
-            return true;
-    return false;
 }
 
 /* ---- which primaries --------------------------------------------------------------- */
