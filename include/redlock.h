@@ -256,7 +256,8 @@ REDLOCK_API REDLOCK_MUST_USE int redlock_client_new(const redlock_options *optio
 
 /*
  * Frees a client. Removals of keys already under way are flushed first, also to
- * primaries that owe an answer: at most one node timeout (500 ms unless set).
+ * primaries that owe an answer or are being connected to: at most one node timeout
+ * (500 ms unless set).
  * Every lock handle must have been released or detached before (what a detached
  * lock left on the primaries stays until its ttl); calls in other threads must
  * have ended. NULL is accepted. In a forked child: closes descriptors, sends nothing.

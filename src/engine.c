@@ -466,16 +466,32 @@ bool redlock__engine_owed(const struct redlock__engine *engine)
     return engine->replicas.wanted != 0 && redlock__replicas_owed(engine);
 }
 
+/* Primaries that were not reached yet and are owed a removal. */
+static uint32_t owed_elsewhere(const struct redlock__engine *engine)
+{
+    uint32_t owed = 0;
+
+    for (const struct redlock__grant *grant = engine->grants; grant != NULL; grant = grant->next)
+        if (grant->abandoned)
+            owed |= grant->owed & ~grant->again;
+    return owed;
+}
+
 bool redlock__engine_flushing(const struct redlock__engine *engine)
 {
+    uint32_t owed = owed_elsewhere(engine);
+
     for (uint32_t i = 0; i < engine->n; i++) {
+        enum redlock__node_phase phase = redlock__node_phase(engine->nodes[i]);
         size_t unsent;
 
-        if (redlock__node_phase(engine->nodes[i]) != REDLOCK__NODE_PHASE_READY)
-            continue;
         (void)redlock__node_output(engine->nodes[i], &unsent);
-        if (unsent > 0 || redlock__node_pending(engine->nodes[i]) > 0)
+        if (phase == REDLOCK__NODE_PHASE_READY) {
+            if (unsent > 0 || redlock__node_pending(engine->nodes[i]) > 0)
+                return true;
+        } else if (phase != REDLOCK__NODE_PHASE_DOWN && (owed & UINT32_C(1) << i) != 0) {
             return true;
+        }
     }
     return false;
 }

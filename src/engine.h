@@ -107,8 +107,8 @@ int64_t redlock__engine_next_deadline(const struct redlock__engine *engine);
 bool redlock__engine_stirred(struct redlock__engine *engine);
 /* Some answer is owed. */
 bool redlock__engine_owed(const struct redlock__engine *engine);
-/* Removals, or requests to READY nodes, are on their way: worth waiting for before the
- * connections are closed. */
+/* Requests to READY nodes are on their way, or removals wait for a connection that is being made:
+ * worth waiting for before the connections are closed. */
 bool redlock__engine_flushing(const struct redlock__engine *engine);
 
 /* ---- for the facade ---- */

@@ -234,6 +234,35 @@ START_TEST(a_client_that_closes_waits_at_most_a_node_timeout)
 }
 END_TEST
 
+static bool greets_again(struct sim *sim, void *context)
+{
+    (void)context;
+    return redlock__node_phase(redlock__engine_node(sim->clients[0].engine, 0)) ==
+               REDLOCK__NODE_PHASE_GREETING &&
+           sim_stats(sim, 0).disconnects > 0;
+}
+
+START_TEST(a_client_that_closes_waits_for_a_link_that_comes_up)
+{
+    struct sim *sim = scenario_new(5, 1, 1065 + (uint64_t)_i);
+    struct sim_lock *lock;
+
+    sim_freeze_server(sim, 0);
+    lock = sim_lock_now(sim, 0, "k", 60000);
+    ck_assert_int_eq(lock->result, REDLOCK_OK);
+    ck_assert(sim_run_until(sim, greets_again, NULL, 5 * SIM_S));
+    ck_assert_int_eq(sim_release_now(sim, lock), REDLOCK_OK);
+    sim_close_client(sim, 0);
+    sim_run(sim, 100 * SIM_MS);
+    sim_thaw_server(sim, 0);
+    sim_run(sim, 20 * SIM_MS);
+    ck_assert_ptr_null(sim->clients[0].engine);
+    ck_assert_uint_ge(sim_count(sim, 0, SIM_SET), 1);
+    ck_assert_uint_eq(sim_present(sim, "k"), 0);
+    scenario_end(sim);
+}
+END_TEST
+
 START_TEST(a_lost_lease_is_removed_everywhere)
 {
     struct sim *sim = scenario_new(5, 1, 1070 + (uint64_t)_i);
@@ -394,6 +423,7 @@ int main(void)
     tcase_add_test(t, a_primary_that_stays_away_is_given_up_when_no_key_can_be_left);
     tcase_add_loop_test(t, forgetting_a_lock_without_release_removes_its_keys, 0, 10);
     tcase_add_loop_test(t, a_client_that_closes_flushes_its_removals_first, 0, 10);
+    tcase_add_loop_test(t, a_client_that_closes_waits_for_a_link_that_comes_up, 0, 10);
     tcase_add_test(t, a_client_that_closes_waits_at_most_a_node_timeout);
     tcase_add_loop_test(t, a_lost_lease_is_removed_everywhere, 0, 5);
     tcase_add_test(t, releasing_an_expired_lease_is_one_answer_at_once);
