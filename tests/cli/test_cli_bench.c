@@ -109,15 +109,41 @@ START_TEST(primaries_that_cant_be_measured)
 }
 END_TEST
 
+START_TEST(one_that_wants_a_password_is_no_table)
+{
+    servers_start_with(N, (const char *const[]){"--requirepass", "secret", NULL});
+    driver_set_nodes(servers_uris(), N);
+    ck_assert_int_eq(RUN_BENCH(MOMENT, "cycle"), 69);
+    expect_err("NOAUTH");
+    ck_assert_str_eq(driver.out.bytes, "");
+    ck_assert_int_eq(RUN_BENCH("--json", MOMENT, "cycle"), 69);
+    expect_out("\"figures\":[]}");
+    servers_stop();
+}
+END_TEST
+
 START_TEST(interrupted_it_shows_what_it_has)
 {
     driver_set_nodes(NULL, 0);
-    driver_start(&driver, (const char *const[]){"bench", "--rounds", "100", "--seconds", "100ms",
-                                                "cycle", NULL});
-    driver_expect(&driver, "redlock: cycle: ");
+    driver_start(&driver,
+                 (const char *const[]){"bench", MOMENT, "--leases", "1", "cycle", "held", NULL});
+    driver_expect(&driver, "redlock: held: ");
     ck_assert_int_eq(kill(driver.pid, SIGINT), 0);
     ck_assert_int_eq(driver_wait(&driver), 130);
     expect_out("primaries of its own on loopback");
+    expect_out("cycle p50");
+}
+END_TEST
+
+START_TEST(interrupted_before_it_has_anything)
+{
+    driver_set_nodes(NULL, 0);
+    driver_start(&driver, (const char *const[]){"bench", MOMENT, "--leases", "1", "held", NULL});
+    driver_expect(&driver, "redlock: held: ");
+    ck_assert_int_eq(kill(driver.pid, SIGINT), 0);
+    ck_assert_int_eq(driver_wait(&driver), 130);
+    ck_assert_str_eq(driver.out.bytes, "");
+    expect_err("nothing was measured yet");
 }
 END_TEST
 
@@ -132,7 +158,9 @@ static Suite *bench_suite(void)
     tcase_add_test(tcase, works_are_listed);
     tcase_add_test(tcase, what_is_no_work_is_refused);
     tcase_add_test(tcase, primaries_that_cant_be_measured);
+    tcase_add_test(tcase, one_that_wants_a_password_is_no_table);
     tcase_add_test(tcase, interrupted_it_shows_what_it_has);
+    tcase_add_test(tcase, interrupted_before_it_has_anything);
     suite_add_tcase(suite, tcase);
     return suite;
 }

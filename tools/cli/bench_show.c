@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "report.h"
 #include "text.h"
 
 enum {
@@ -120,8 +121,10 @@ void bench_show(const struct bench *bench, const struct cli_args *args, int inte
 {
     if (args->json)
         show_object(bench, interrupted);
-    else
+    else if (bench->results->count > 0)
         show_table(bench);
+    else if (interrupted != 0) /* else it was said why there is none */
+        report_say(args, "nothing was measured yet");
 }
 
 /* ---- the works ------------------------------------------------------------------------ */
