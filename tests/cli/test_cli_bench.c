@@ -122,6 +122,31 @@ START_TEST(one_that_wants_a_password_is_no_table)
 }
 END_TEST
 
+/* What is left out is no failure, nor the reason of a later one. */
+START_TEST(numbers_that_are_left_out)
+{
+    servers_start(N);
+    driver_set_nodes(servers_uris(), 3);
+    driver_mark();
+    ck_assert_int_eq(RUN_BENCH(MOMENT, "nodes"), 0);
+    expect_err("left out N = 1");
+    expect_out("N=3: cycle p50");
+    ck_assert_int_eq(RUN_BENCH(MOMENT, "nodes", "unequal"), 70);
+    expect_err("needs 5 primaries");
+    servers_stop();
+}
+END_TEST
+
+START_TEST(all_of_them_are_not_left_out)
+{
+    named();
+    driver_set_nodes(servers_uris(), 3); /* of five that are marked */
+    ck_assert_int_eq(RUN_BENCH(MOMENT, "nodes"), 78);
+    ck_assert_str_eq(driver.out.bytes, "");
+    servers_stop();
+}
+END_TEST
+
 START_TEST(interrupted_it_shows_what_it_has)
 {
     driver_set_nodes(NULL, 0);
@@ -159,6 +184,8 @@ static Suite *bench_suite(void)
     tcase_add_test(tcase, what_is_no_work_is_refused);
     tcase_add_test(tcase, primaries_that_cant_be_measured);
     tcase_add_test(tcase, one_that_wants_a_password_is_no_table);
+    tcase_add_test(tcase, numbers_that_are_left_out);
+    tcase_add_test(tcase, all_of_them_are_not_left_out);
     tcase_add_test(tcase, interrupted_it_shows_what_it_has);
     tcase_add_test(tcase, interrupted_before_it_has_anything);
     suite_add_tcase(suite, tcase);

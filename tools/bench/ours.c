@@ -180,10 +180,11 @@ redlock_client *ours_open(struct bench *bench, unsigned n, bool external_loop, b
         return client;
     }
     redlock_client_free(client);
-    bench->results->rc = rc;
-    if (refused && rc == REDLOCK_ERR_MISCONFIGURED)
+    if (refused && rc == REDLOCK_ERR_MISCONFIGURED) { /* the caller goes on without */
         *refused = true;
-    else
-        bench_fail(bench, "%s: %s", redlock_strerror(rc), why[0] ? why : first_reason(results, n));
+        return NULL;
+    }
+    bench->results->rc = rc;
+    bench_fail(bench, "%s: %s", redlock_strerror(rc), why[0] ? why : first_reason(results, n));
     return NULL;
 }
