@@ -93,21 +93,28 @@ int driver_is_alive(pid_t pid)
     return read_stat(name, &state, &parent) == 0 && state != 'Z' && state != 'X';
 }
 
-pid_t driver_child_of(pid_t parent)
+int driver_children_of(pid_t parent, pid_t *children, int room)
 {
     DIR *proc = opendir("/proc");
     struct dirent *entry;
-    pid_t found = 0;
+    int count = 0;
     char state;
     long its_parent;
 
     ck_assert_ptr_nonnull(proc);
-    while (!found && (entry = readdir(proc)))
+    while (count < room && (entry = readdir(proc)))
         if (entry->d_name[0] >= '1' && entry->d_name[0] <= '9' &&
             read_stat(entry->d_name, &state, &its_parent) == 0 && its_parent == parent)
-            found = (pid_t)strtol(entry->d_name, NULL, 10);
+            children[count++] = (pid_t)strtol(entry->d_name, NULL, 10);
     closedir(proc);
-    return found;
+    return count;
+}
+
+pid_t driver_child_of(pid_t parent)
+{
+    pid_t child;
+
+    return driver_children_of(parent, &child, 1) == 1 ? child : 0;
 }
 
 pid_t driver_parent_of(pid_t pid)

@@ -90,6 +90,9 @@ int driver_is_alive(pid_t pid);
 /* The only child of a process; 0 if it has none yet. */
 pid_t driver_child_of(pid_t parent);
 
+/* Its children, at most `room` of them, zombies too. Returns how many there are. */
+int driver_children_of(pid_t parent, pid_t *children, int room);
+
 pid_t driver_parent_of(pid_t pid);
 
 /* A new file with this text. */

@@ -4,13 +4,10 @@
  * work, no process and no key of it is left.
  */
 #include <check.h>
-#include <ctype.h>
-#include <dirent.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "driver.h"
 #include "servers.h"
@@ -46,35 +43,6 @@ static bool no_key_is_left(void)
         if (servers_command(i, "KEYS", "redlock-bench:*", NULL)[0] != '\0')
             return false;
     return true;
-}
-
-/* Up to CROWD of them. */
-static int children_of(pid_t parent, pid_t children[CROWD])
-{
-    DIR *proc = opendir("/proc");
-    struct dirent *entry;
-    int count = 0;
-
-    ck_assert_ptr_nonnull(proc);
-    while (count < CROWD && (entry = readdir(proc))) {
-        char path[300], text[512] = "", *fields;
-        long its_parent = 0;
-        FILE *file;
-
-        if (!isdigit((unsigned char)entry->d_name[0]))
-            continue;
-        snprintf(path, sizeof path, "/proc/%s/stat", entry->d_name);
-        file = fopen(path, "re");
-        if (!file)
-            continue;
-        text[fread(text, 1, sizeof text - 1, file)] = '\0';
-        fclose(file);
-        fields = strrchr(text, ')');
-        if (fields && sscanf(fields, ") %*c %ld", &its_parent) == 1 && its_parent == parent)
-            children[count++] = (pid_t)strtol(entry->d_name, NULL, 10);
-    }
-    closedir(proc);
-    return count;
 }
 
 static void expect_none_alive(const pid_t *children, int count)
@@ -198,7 +166,7 @@ END_TEST
 static void start_crowd(pid_t children[CROWD])
 {
     START(&driver, "bench", LONG, "one-key-processes");
-    WAIT_UNTIL(children_of(driver.pid, children) == CROWD);
+    WAIT_UNTIL(driver_children_of(driver.pid, children, CROWD) == CROWD);
     AWAIT(!no_key_is_left());
 }
 
@@ -246,7 +214,7 @@ START_TEST(a_signal_ends_a_work)
 
     START(&driver, "bench", LONG, works[_i]);
     AWAIT(!no_key_is_left());
-    count = children_of(driver.pid, children);
+    count = driver_children_of(driver.pid, children, CROWD);
     ck_assert_int_eq(count, _i == 0 ? 0 : 1); /* the proxy */
     kill(driver.pid, SIGTERM);
     ck_assert_int_eq(driver_wait(&driver), 128 + SIGTERM);
@@ -260,7 +228,7 @@ START_TEST(a_proxy_ends_with_its_parent)
     pid_t children[CROWD];
 
     START(&driver, "bench", LONG, "unequal");
-    WAIT_UNTIL(children_of(driver.pid, children) == 1);
+    WAIT_UNTIL(driver_children_of(driver.pid, children, CROWD) == 1);
     kill(driver.pid, SIGKILL);
     ck_assert_int_eq(driver_wait(&driver), -SIGKILL);
     expect_none_alive(children, 1);
@@ -272,7 +240,7 @@ START_TEST(a_proxy_that_dies_is_said)
     pid_t children[CROWD];
 
     START(&driver, "bench", LONG, "unequal");
-    WAIT_UNTIL(children_of(driver.pid, children) == 1);
+    WAIT_UNTIL(driver_children_of(driver.pid, children, CROWD) == 1);
     AWAIT(!no_key_is_left());
     kill(children[0], SIGKILL);
     ck_assert_int_gt(driver_wait(&driver), 0);

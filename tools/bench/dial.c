@@ -125,17 +125,30 @@ static const char *refusal(redisContext *context, redisReply *reply, char *probl
     return NULL;
 }
 
+/* An answer to AUTH may repeat what it was asked, or the beginning of it. */
+static bool may_repeat(const char *text, const char *password)
+{
+    return strstr(text, "with args") != NULL || strstr(text, password) != NULL;
+}
+
+static const char *log_in(redisContext *context, const char *user, const char *password,
+                          char *problem, size_t size)
+{
+    redisReply *reply = user[0] ? redisCommand(context, "AUTH %s %s", user, password)
+                                : redisCommand(context, "AUTH %s", password);
+    const char *why = refusal(context, reply, problem, size);
+
+    return why && may_repeat(why, password) ? "AUTH is refused" : why;
+}
+
 static const char *greet(const struct bench *bench, const struct endpoint *to,
                          redisContext *context, char *problem, size_t size)
 {
     const char *password = to->password[0] ? to->password : bench->password;
     const char *why = NULL;
 
-    if (password && to->user[0])
-        why = refusal(context, redisCommand(context, "AUTH %s %s", to->user, password), problem,
-                      size);
-    else if (password)
-        why = refusal(context, redisCommand(context, "AUTH %s", password), problem, size);
+    if (password)
+        why = log_in(context, to->user, password, problem, size);
     if (!why && to->database > 0)
         why = refusal(context, redisCommand(context, "SELECT %d", to->database), problem, size);
     return why;

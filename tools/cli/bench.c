@@ -66,18 +66,25 @@ static bool is_selected(const struct selection *selection, const char *name)
     return false;
 }
 
+/* A URI whose --node was forgotten may have a password in it: only what could be a work is
+ * repeated.
+ */
+static int no_work(const char *word)
+{
+    if (word[strspn(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_0123456789")] == 0)
+        report_always("there is no work '%.64s'; redlock bench --list names them", word);
+    else
+        report_always("that is no work; redlock bench --list names them, --node a primary");
+    return CLI_USAGE;
+}
+
 static int select_named(struct selection *selection, const struct cli_args *args)
 {
-    char word[TEXT_QUOTED_LEN];
-
     for (size_t i = 0; i < args->work_count; i++) {
         const struct bench_work *work = find_work(args->works[i]);
 
-        if (!work) {
-            report_always("there is no work %s; redlock bench --list names them",
-                          text_quote(args->works[i], strlen(args->works[i]), word));
-            return CLI_USAGE;
-        }
+        if (!work)
+            return no_work(args->works[i]);
         if (is_selected(selection, work->name)) {
             report_always("the work %s is named twice", work->name);
             return CLI_USAGE;
