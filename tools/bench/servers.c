@@ -1,8 +1,9 @@
 /*
  * See servers.h. A free port is one the kernel gave to a socket that was closed again; should
  * somebody else be quicker, the server ends at once and another port is tried. A server counts as
- * started when the one that answers has our process id. Its directory is an empty temporary one,
- * removed again as soon as it runs there: nothing is left however this process ends.
+ * started when the one that answers has our process id. Its directory is a temporary one that is
+ * removed again at once, before the first server is started: nothing can be written there, and
+ * nothing is left of it however this process ends.
  */
 #include "servers.h"
 
@@ -13,6 +14,7 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,6 +32,18 @@ enum {
 
 /* ---- the program ---------------------------------------------------------------- */
 
+/* A place on PATH, named so that it is the same from every directory. False: it doesn't fit. */
+static bool name_absolutely(const char *place, size_t length, const char *name, char *path,
+                            size_t size)
+{
+    char here[4096] = "";
+
+    if (*place != '/' && !getcwd(here, sizeof here))
+        return false;
+    return (size_t)snprintf(path, size, "%s%s%.*s/%s", here, *here ? "/" : "", (int)length, place,
+                            name) < size;
+}
+
 static int find(const char *name, char *path, size_t size)
 {
     const char *at = getenv("PATH");
@@ -40,7 +54,7 @@ static int find(const char *name, char *path, size_t size)
         size_t length = strcspn(at, ":");
         struct stat status;
 
-        if (length > 0 && (size_t)snprintf(path, size, "%.*s/%s", (int)length, at, name) < size &&
+        if (length > 0 && name_absolutely(at, length, name, path, size) &&
             stat(path, &status) == 0 && S_ISREG(status.st_mode) && access(path, X_OK) == 0)
             return 0;
         at += length;
@@ -75,7 +89,7 @@ static int free_port(void)
 
 /* In the child: only async-signal-safe calls. A process group of its own: a terminal's Ctrl-C is
  * the bench's business. */
-static void become_server(const char *program, char *const *words, pid_t parent)
+static void become_server(const char *program, char *const *words, int directory, pid_t parent)
 {
     sigset_t none;
     int fd;
@@ -87,25 +101,24 @@ static void become_server(const char *program, char *const *words, pid_t parent)
     sigprocmask(SIG_SETMASK, &none, NULL);
     fd = open("/dev/null", O_RDWR);
     if (fd < 0 || dup2(fd, STDIN_FILENO) < 0 || dup2(fd, STDOUT_FILENO) < 0 ||
-        dup2(fd, STDERR_FILENO) < 0)
+        dup2(fd, STDERR_FILENO) < 0 || fchdir(directory) != 0)
         _exit(1);
     execv(program, words);
     _exit(1);
 }
 
-static pid_t spawn(const char *program, int port, const char *directory)
+static pid_t spawn(const char *program, int port, int directory)
 {
     char digits[12];
-    const char *const words[] = {program,     "--port",      digits,    "--bind",
-                                 "127.0.0.1", "--save",      "",        "--appendonly",
-                                 "no",        "--daemonize", "no",      "--dir",
-                                 directory,   "--loglevel",  "warning", NULL};
+    const char *const words[] = {program,  "--port",     digits,         "--bind", "127.0.0.1",
+                                 "--save", "",           "--appendonly", "no",     "--daemonize",
+                                 "no",     "--loglevel", "warning",      NULL};
     pid_t parent = getpid(), pid;
 
     snprintf(digits, sizeof digits, "%d", port);
     pid = fork();
     if (pid == 0)
-        become_server(program, (char *const *)(uintptr_t)words, parent);
+        become_server(program, (char *const *)(uintptr_t)words, directory, parent);
     return pid;
 }
 
@@ -155,7 +168,7 @@ static int await(pid_t pid, int port)
     return -1;
 }
 
-static int start_one(struct servers *servers, const char *directory)
+static int start_one(struct servers *servers, int directory)
 {
     for (unsigned tries = 0; tries < PORT_TRIES; tries++) {
         int port = free_port();
@@ -174,20 +187,34 @@ static int start_one(struct servers *servers, const char *directory)
 
 /* ---- all of them ------------------------------------------------------------------- */
 
-int servers_start(struct servers *servers, unsigned count, char *problem, size_t size)
+/* A directory that has no name any more, opened; -1 and the reason. */
+static int open_nowhere(char *problem, size_t size)
 {
     const char *root = getenv("TMPDIR");
-    char directory[4096];
-    int rc = 0;
+    char path[4096];
+    int fd;
 
-    snprintf(directory, sizeof directory, "%s/redlock-bench-XXXXXX", root && *root ? root : "/tmp");
-    if (!mkdtemp(directory)) {
-        snprintf(problem, size, "%.200s: %s", directory, strerror(errno));
+    snprintf(path, sizeof path, "%s/redlock-bench-XXXXXX", root && *root ? root : "/tmp");
+    if (!mkdtemp(path)) {
+        snprintf(problem, size, "%.200s: %s", path, strerror(errno));
         return -1;
     }
+    fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        snprintf(problem, size, "%.200s: %s", path, strerror(errno));
+    rmdir(path);
+    return fd;
+}
+
+int servers_start(struct servers *servers, unsigned count, char *problem, size_t size)
+{
+    int directory = open_nowhere(problem, size), rc = 0;
+
+    if (directory < 0)
+        return -1;
     while (servers->count < count && rc == 0)
         rc = start_one(servers, directory);
-    rmdir(directory);
+    close(directory);
     if (rc != 0)
         snprintf(problem, size, "%.200s doesn't answer on a loopback port", servers->program);
     return rc;
