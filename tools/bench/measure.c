@@ -197,7 +197,9 @@ static bool run_crowd(struct crowd *crowd, struct worker *workers, unsigned coun
         pthread_join(workers[i].thread, NULL);
         measured->cycles += workers[i].cycles;
     }
-    return !atomic_load(&crowd->failed) && *bench->interrupted == 0 && measured->cycles > 0;
+    if (atomic_load(&crowd->failed) || *bench->interrupted != 0)
+        return false;
+    return measured->cycles > 0 || bench_fail(bench, "no cycle was done in the time");
 }
 
 bool measure_threads(struct bench *bench, const struct side *sides, unsigned count,
