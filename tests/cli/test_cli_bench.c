@@ -172,6 +172,52 @@ START_TEST(interrupted_before_it_has_anything)
 }
 END_TEST
 
+/* ---- the servers' own commands ---------------------------------------------------------- */
+
+static const struct flavour {
+    const char *name; /* NULL: the machine's */
+    bool extends, releases;
+} flavours[] = {{NULL, false, false},
+                {"redis-8.6", true, true},
+                {"valkey-8.1", true, false},
+                {"valkey-9.1", true, true}};
+
+enum {
+    FLAVOURS = sizeof flavours / sizeof flavours[0]
+};
+
+static void expect_native(const char *figure, bool there)
+{
+    char text[160];
+
+    snprintf(text, sizeof text, "{\"work\":\"native\",\"figure\":\"server's time per %s\"", figure);
+    ck_assert_int_eq(driver_count(driver.out.bytes, text), there);
+}
+
+/* Keys of it are not left, either. */
+START_TEST(native_commands_against_scripts)
+{
+    const struct flavour *flavour = &flavours[_i];
+
+    if (!servers_use(flavour->name)) {
+        printf("skipped: %s is not in the cache; tools/servers.sh get %s\n", flavour->name,
+               flavour->name);
+        return;
+    }
+    servers_start(N);
+    driver_set_nodes(servers_uris(), N);
+    ck_assert_int_eq(RUN_BENCH("--json", "--rounds", "2", "--seconds", "50ms", "native"), 0);
+    expect_native("extend", flavour->extends);
+    expect_native("release", flavour->releases);
+    ck_assert_int_eq(driver_count(driver.err.bytes, "has no native commands"),
+                     !flavour->extends || !flavour->releases);
+    ck_assert_ptr_null(strstr(driver.out.bytes, "null,\"ratio"));
+    ck_assert_str_eq(servers_command(0, "KEYS", "redlock-bench:*", NULL), "");
+    servers_stop();
+    (void)servers_use(NULL);
+}
+END_TEST
+
 static Suite *bench_suite(void)
 {
     Suite *suite = suite_create("cli bench");
@@ -188,6 +234,7 @@ static Suite *bench_suite(void)
     tcase_add_test(tcase, all_of_them_are_not_left_out);
     tcase_add_test(tcase, interrupted_it_shows_what_it_has);
     tcase_add_test(tcase, interrupted_before_it_has_anything);
+    tcase_add_loop_test(tcase, native_commands_against_scripts, 0, FLAVOURS);
     suite_add_tcase(suite, tcase);
     return suite;
 }

@@ -66,7 +66,7 @@ static void expect_err(const char *text)
 
 /* Every work but those that take half a minute. */
 #define EVERYTHING                                                                                 \
-    "cycle", "nodes", "threads", "loop", "extend", "fenced", "waiting", "one-key",       \
+    "cycle", "nodes", "threads", "loop", "extend", "fenced", "native", "waiting", "one-key",       \
         "one-key-processes", "unequal", "broken"
 
 /* Whether a crowd has a turn in so short a time is not looked at. */

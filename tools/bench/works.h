@@ -6,6 +6,8 @@
 
 /* works_scale.c */
 bench_round works_threads, works_loop;
+/* works_native.c */
+bench_round works_native;
 /* works_idle.c */
 bench_round works_held, works_waiting;
 
