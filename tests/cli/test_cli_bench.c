@@ -122,6 +122,19 @@ START_TEST(one_that_wants_a_password_is_no_table)
 }
 END_TEST
 
+START_TEST(no_program_to_start)
+{
+    char path[4096];
+
+    snprintf(path, sizeof path, "%s", getenv("PATH"));
+    driver_set_nodes(NULL, 0);
+    setenv("PATH", "/nowhere", 1);
+    ck_assert_int_eq(RUN_BENCH(MOMENT, "cycle"), 127);
+    expect_err("there is no redis-server or valkey-server");
+    setenv("PATH", path, 1);
+}
+END_TEST
+
 /* What is left out is no failure, nor the reason of a later one. */
 START_TEST(numbers_that_are_left_out)
 {
@@ -143,6 +156,22 @@ START_TEST(all_of_them_are_not_left_out)
     driver_set_nodes(servers_uris(), 3); /* of five that are marked */
     ck_assert_int_eq(RUN_BENCH(MOMENT, "nodes"), 78);
     ck_assert_str_eq(driver.out.bytes, "");
+    servers_stop();
+}
+END_TEST
+
+/* ---- what the exit status says --------------------------------------------------------- */
+
+/* Whichever it is: the verdicts and the status agree. */
+START_TEST(a_check_fails_where_a_limit_was_missed)
+{
+    int status;
+
+    named();
+    status = RUN_BENCH("--check", "--json", MOMENT, "fenced");
+    ck_assert(strstr(driver.out.bytes, "\"verdict\":\"") != NULL);
+    ck_assert_int_eq(status, strstr(driver.out.bytes, "\"verdict\":\"missed\"") != NULL);
+    ck_assert_int_eq(RUN_BENCH("--json", MOMENT, "fenced"), 0);
     servers_stop();
 }
 END_TEST
@@ -230,8 +259,10 @@ static Suite *bench_suite(void)
     tcase_add_test(tcase, what_is_no_work_is_refused);
     tcase_add_test(tcase, primaries_that_cant_be_measured);
     tcase_add_test(tcase, one_that_wants_a_password_is_no_table);
+    tcase_add_test(tcase, no_program_to_start);
     tcase_add_test(tcase, numbers_that_are_left_out);
     tcase_add_test(tcase, all_of_them_are_not_left_out);
+    tcase_add_test(tcase, a_check_fails_where_a_limit_was_missed);
     tcase_add_test(tcase, interrupted_it_shows_what_it_has);
     tcase_add_test(tcase, interrupted_before_it_has_anything);
     tcase_add_loop_test(tcase, native_commands_against_scripts, 0, FLAVOURS);
