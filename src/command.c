@@ -1,7 +1,7 @@
 /*
  * What is said to a primary: see command.h. Its answers are in answer.c.
  *
- * A request is a list of arguments that encode() turns into bytes. Scripts
+ * A request is written as it goes, argument after argument, behind their number. Scripts
  * always go out as EVAL with their text: they are short, and a primary that restarted
  * or flushed its script cache needs no second try.
  */
@@ -17,9 +17,8 @@
 #include "marker.h"
 
 enum {
-    MAX_ARGS = 12,
-    MAX_NUMBERS = 3, /* of one request */
     NUMBER_LEN = 24,
+    HEAD_LEN = NUMBER_LEN + 3, /* a kind, a count, CRLF */
     SEEN_KEY_LEN = 64
 };
 
@@ -108,61 +107,117 @@ const char redlock__recover_script[] =
 
 /* ---- requests ----------------------------------------------------------- */
 
-struct args {
-    int count;
-    const char *data[MAX_ARGS];
-    size_t len[MAX_ARGS];
-    int numbers;
-    char number[MAX_NUMBERS][NUMBER_LEN];
+/* Where the next argument goes. `to` is NULL once there was no memory for one. */
+struct writer {
+    struct redlock__bytes *bytes;
+    char *to, *end;
+    unsigned missing; /* arguments of those that were announced */
 };
 
-static void add_bytes(struct args *args, const void *data, size_t len)
-{
-    args->data[args->count] = data;
-    args->len[args->count] = len;
-    args->count++;
-}
-
-static void add(struct args *args, const char *text)
-{
-    add_bytes(args, text, strlen(text));
-}
-
-/* The digits, not terminated. Returns how many. */
-static size_t digits(char to[NUMBER_LEN], uint64_t value)
+/* The digits, not terminated. Returns behind them. */
+static inline char *put_digits(char *to, uint64_t value)
 {
     char reversed[NUMBER_LEN];
-    size_t n = 0, len = 0;
+    size_t n = 0;
 
-    if (value < 10) {
-        to[0] = (char)('0' + value);
-        return 1;
-    }
-    if (value < 100) {
-        to[0] = (char)('0' + value / 10);
-        to[1] = (char)('0' + value % 10);
-        return 2;
-    }
-    do {
+    for (; value >= 10; value /= 10)
         reversed[n++] = (char)('0' + value % 10);
-        value /= 10;
-    } while (value != 0);
+    *to++ = (char)('0' + value);
     while (n > 0)
-        to[len++] = reversed[--n];
-    return len;
+        *to++ = reversed[--n];
+    return to;
+}
+
+static inline char *put_head(char *to, char kind, size_t count)
+{
+    *to++ = kind;
+    if (count < 10) {
+        *to++ = (char)('0' + count);
+    } else if (count < 100) {
+        *to++ = (char)('0' + count / 10);
+        *to++ = (char)('0' + count % 10);
+    } else {
+        to = put_digits(to, count);
+    }
+    memcpy(to, "\r\n", 2);
+    return to + 2;
+}
+
+static inline struct writer begin(struct redlock__bytes *bytes, unsigned count)
+{
+    bytes->len = 0;
+    bytes->heap = NULL;
+    return (struct writer){.bytes = bytes,
+                           .to = put_head(bytes->room, '*', count),
+                           .end = bytes->room + sizeof bytes->room,
+                           .missing = count};
+}
+
+/* Makes room for so many bytes more, on the heap. */
+static bool grow(struct writer *writer, size_t more)
+{
+    struct redlock__bytes *bytes = writer->bytes;
+    bool first = bytes->heap == NULL;
+    size_t len, size;
+    char *heap;
+
+    if (writer->to == NULL)
+        return false;
+    len = (size_t)(writer->to - redlock__bytes_data(bytes));
+    size = 2 * (len + more);
+    heap = realloc(bytes->heap, size);
+    if (heap != NULL) {
+        if (first)
+            memcpy(heap, bytes->room, len);
+        bytes->heap = heap;
+        writer->to = heap + len;
+        writer->end = heap + size;
+        return true;
+    }
+    free(bytes->heap);
+    bytes->heap = writer->to = writer->end = NULL;
+    return false;
+}
+
+static inline void add_bytes(struct writer *writer, const void *data, size_t len)
+{
+    char *to;
+
+    writer->missing--;
+    if ((size_t)(writer->end - writer->to) < HEAD_LEN + len + 2 &&
+        !grow(writer, HEAD_LEN + len + 2))
+        return;
+    to = put_head(writer->to, '$', len);
+    memcpy(to, data, len);
+    memcpy(to + len, "\r\n", 2);
+    writer->to = to + len + 2;
+}
+
+static inline void add(struct writer *writer, const char *text)
+{
+    add_bytes(writer, text, strlen(text));
 }
 
 /* None of those we send is below zero. */
-static void add_number(struct args *args, int64_t value)
+static void add_number(struct writer *writer, int64_t value)
 {
-    char *number = args->number[args->numbers++];
+    char number[NUMBER_LEN];
 
     assert(value >= 0);
-    add_bytes(args, number, digits(number, (uint64_t)value));
+    add_bytes(writer, number, (size_t)(put_digits(number, (uint64_t)value) - number));
+}
+
+static struct redlock__bytes *end(struct writer *writer)
+{
+    struct redlock__bytes *bytes = writer->bytes;
+
+    assert(writer->missing == 0);
+    bytes->len = writer->to == NULL ? 0 : (size_t)(writer->to - redlock__bytes_data(bytes));
+    return bytes;
 }
 
 /* A command about the key of this owner. */
-static void add_owned(struct args *args, const char *command, const void *key, size_t key_len,
+static void add_owned(struct writer *args, const char *command, const void *key, size_t key_len,
                       const char *token)
 {
     add(args, command);
@@ -171,85 +226,53 @@ static void add_owned(struct args *args, const char *command, const void *key, s
 }
 
 /* A script and its keys' count; the keys come next. */
-static void add_eval(struct args *args, const char *script, const char *keys)
+static inline void add_eval(struct writer *args, const char *script, const char *keys)
 {
     add(args, "EVAL");
     add(args, script);
     add(args, keys);
 }
 
-static char *put_count(char *to, char kind, size_t count)
+struct redlock__bytes *redlock__encode_auth(struct redlock__bytes *bytes, const char *user,
+                                            const char *password)
 {
-    *to++ = kind;
-    to += digits(to, count);
-    memcpy(to, "\r\n", 2);
-    return to + 2;
-}
-
-static struct redlock__bytes encode(const struct args *args)
-{
-    struct redlock__bytes bytes;
-    size_t most = NUMBER_LEN + 3;
-    char *to = bytes.room;
-
-    bytes.len = 0;
-    bytes.heap = NULL;
-    for (int i = 0; i < args->count; i++)
-        most += NUMBER_LEN + 5 + args->len[i];
-    if (most > sizeof bytes.room)
-        to = bytes.heap = malloc(most);
-    if (to == NULL)
-        return bytes;
-    to = put_count(to, '*', (size_t)args->count);
-    for (int i = 0; i < args->count; i++) {
-        to = put_count(to, '$', args->len[i]);
-        memcpy(to, args->data[i], args->len[i]);
-        memcpy(to + args->len[i], "\r\n", 2);
-        to += args->len[i] + 2;
-    }
-    bytes.len = (size_t)(to - redlock__bytes_data(&bytes));
-    return bytes;
-}
-
-struct redlock__bytes redlock__encode_auth(const char *user, const char *password)
-{
-    struct args args = {0};
+    struct writer args = begin(bytes, user != NULL ? 3 : 2);
     add(&args, "AUTH");
     if (user != NULL)
         add(&args, user);
     add(&args, password);
-    return encode(&args);
+    return end(&args);
 }
 
-struct redlock__bytes redlock__encode_select(uint32_t database)
+struct redlock__bytes *redlock__encode_select(struct redlock__bytes *bytes, uint32_t database)
 {
-    struct args args = {0};
+    struct writer args = begin(bytes, 2);
     add(&args, "SELECT");
     add_number(&args, database);
-    return encode(&args);
+    return end(&args);
 }
 
-struct redlock__bytes redlock__encode_setname(const char *name)
+struct redlock__bytes *redlock__encode_setname(struct redlock__bytes *bytes, const char *name)
 {
-    struct args args = {0};
+    struct writer args = begin(bytes, 3);
     add(&args, "CLIENT");
     add(&args, "SETNAME");
     add(&args, name);
-    return encode(&args);
+    return end(&args);
 }
 
-struct redlock__bytes redlock__encode_set(const void *key, size_t key_len, const char *token,
-                                          int64_t ttl_ms)
+struct redlock__bytes *redlock__encode_set(struct redlock__bytes *bytes, const void *key,
+                                           size_t key_len, const char *token, int64_t ttl_ms)
 {
-    struct args args = {0};
+    struct writer args = begin(bytes, 6);
     add_owned(&args, "SET", key, key_len, token);
     add(&args, "NX");
     add(&args, "PX");
     add_number(&args, ttl_ms);
-    return encode(&args);
+    return end(&args);
 }
 
-static void add_script(struct args *args, const char *script, const void *key, size_t key_len,
+static void add_script(struct writer *args, const char *script, const void *key, size_t key_len,
                        const char *token)
 {
     add_eval(args, script, "1");
@@ -257,69 +280,75 @@ static void add_script(struct args *args, const char *script, const void *key, s
     add(args, token);
 }
 
-struct redlock__bytes redlock__encode_extend(const void *key, size_t key_len, const char *token,
-                                             int64_t ttl_ms)
+struct redlock__bytes *redlock__encode_extend(struct redlock__bytes *bytes, const void *key,
+                                              size_t key_len, const char *token, int64_t ttl_ms)
 {
-    struct args args = {0};
+    struct writer args = begin(bytes, 6);
     add_script(&args, redlock__extend_script, key, key_len, token);
     add_number(&args, ttl_ms);
-    return encode(&args);
+    return end(&args);
 }
 
-struct redlock__bytes redlock__encode_extend_writing(const void *key, size_t key_len,
-                                                     const char *token, int64_t ttl_ms)
+struct redlock__bytes *redlock__encode_extend_writing(struct redlock__bytes *bytes, const void *key,
+                                                      size_t key_len, const char *token,
+                                                      int64_t ttl_ms)
 {
-    struct args args = {0};
+    struct writer args = begin(bytes, 7);
     add_script(&args, redlock__extend_script, key, key_len, token);
     add_number(&args, ttl_ms);
     add(&args, "write");
-    return encode(&args);
+    return end(&args);
 }
 
-struct redlock__bytes redlock__encode_wait(uint32_t replicas, int64_t timeout_ms)
+struct redlock__bytes *redlock__encode_wait(struct redlock__bytes *bytes, uint32_t replicas,
+                                            int64_t timeout_ms)
 {
-    struct args args = {0};
+    struct writer args = begin(bytes, 3);
     add(&args, "WAIT");
     add_number(&args, replicas);
     add_number(&args, timeout_ms);
-    return encode(&args);
+    return end(&args);
 }
 
-struct redlock__bytes redlock__encode_release(const void *key, size_t key_len, const char *token)
+struct redlock__bytes *redlock__encode_release(struct redlock__bytes *bytes, const void *key,
+                                               size_t key_len, const char *token)
 {
-    struct args args = {0};
+    struct writer args = begin(bytes, 5);
     add_script(&args, redlock__release_script, key, key_len, token);
-    return encode(&args);
+    return end(&args);
 }
 
-struct redlock__bytes redlock__encode_extend_native(const void *key, size_t key_len,
-                                                    const char *token, int64_t ttl_ms)
+struct redlock__bytes *redlock__encode_extend_native(struct redlock__bytes *bytes, const void *key,
+                                                     size_t key_len, const char *token,
+                                                     int64_t ttl_ms)
 {
-    struct args args = {0};
+    struct writer args = begin(bytes, 8);
     add_owned(&args, "SET", key, key_len, token);
     add(&args, "IFEQ");
     add(&args, token);
     add(&args, "GET");
     add(&args, "PX");
     add_number(&args, ttl_ms);
-    return encode(&args);
+    return end(&args);
 }
 
-struct redlock__bytes redlock__encode_delifeq(const void *key, size_t key_len, const char *token)
+struct redlock__bytes *redlock__encode_delifeq(struct redlock__bytes *bytes, const void *key,
+                                               size_t key_len, const char *token)
 {
-    struct args args = {0};
+    struct writer args = begin(bytes, 3);
     add_owned(&args, "DELIFEQ", key, key_len, token);
-    return encode(&args);
+    return end(&args);
 }
 
-struct redlock__bytes redlock__encode_delex(const void *key, size_t key_len, const char *token)
+struct redlock__bytes *redlock__encode_delex(struct redlock__bytes *bytes, const void *key,
+                                             size_t key_len, const char *token)
 {
-    struct args args = {0};
+    struct writer args = begin(bytes, 4);
     add(&args, "DELEX");
     add_bytes(&args, key, key_len);
     add(&args, "IFEQ");
     add(&args, token);
-    return encode(&args);
+    return end(&args);
 }
 
 /* "redlock:waiting:" and the name: one buffer for each of the two keys of a name. */
@@ -339,20 +368,21 @@ static void make_side_key(struct side_key *side, const char *prefix, const void 
     side->len = len + key_len;
 }
 
-struct redlock__bytes redlock__encode_release_asking(const void *key, size_t key_len,
-                                                     const char *token)
+struct redlock__bytes *redlock__encode_release_asking(struct redlock__bytes *bytes, const void *key,
+                                                      size_t key_len, const char *token)
 {
-    struct args args = {0};
+    struct writer args = begin(bytes, 6);
     struct side_key waiting;
     make_side_key(&waiting, waiting_prefix, key, key_len);
     add_script(&args, redlock__release_script, key, key_len, token);
     add_bytes(&args, waiting.data, waiting.len);
-    return encode(&args);
+    return end(&args);
 }
 
-struct redlock__bytes redlock__encode_waiting(const void *key, size_t key_len, int64_t life_ms)
+struct redlock__bytes *redlock__encode_waiting(struct redlock__bytes *bytes, const void *key,
+                                               size_t key_len, int64_t life_ms)
 {
-    struct args args = {0};
+    struct writer args = begin(bytes, 5);
     struct side_key waiting;
     make_side_key(&waiting, waiting_prefix, key, key_len);
     add(&args, "SET");
@@ -360,25 +390,26 @@ struct redlock__bytes redlock__encode_waiting(const void *key, size_t key_len, i
     add(&args, "1");
     add(&args, "PX");
     add_number(&args, life_ms);
-    return encode(&args);
+    return end(&args);
 }
 
-struct redlock__bytes redlock__encode_block(const void *key, size_t key_len, int64_t seconds)
+struct redlock__bytes *redlock__encode_block(struct redlock__bytes *bytes, const void *key,
+                                             size_t key_len, int64_t seconds)
 {
-    struct args args = {0};
+    struct writer args = begin(bytes, 3);
     struct side_key wake;
     make_side_key(&wake, wake_prefix, key, key_len);
     add(&args, "BLPOP");
     add_bytes(&args, wake.data, wake.len);
     add_number(&args, seconds);
-    return encode(&args);
+    return end(&args);
 }
 
-struct redlock__bytes redlock__encode_push(const void *key, size_t key_len, uint32_t part,
-                                           int64_t life_ms)
+struct redlock__bytes *redlock__encode_push(struct redlock__bytes *bytes, const void *key,
+                                            size_t key_len, uint32_t part, int64_t life_ms)
 {
     static const char *const names[] = {"DEL", "LPUSH", "PEXPIRE"};
-    struct args args = {0};
+    struct writer args = begin(bytes, part == 0 ? 2 : 3);
     struct side_key wake;
     make_side_key(&wake, wake_prefix, key, key_len);
     add(&args, names[part]);
@@ -387,47 +418,55 @@ struct redlock__bytes redlock__encode_push(const void *key, size_t key_len, uint
         add(&args, "1");
     if (part == 2)
         add_number(&args, life_ms);
-    return encode(&args);
+    return end(&args);
 }
 
-struct redlock__bytes redlock__encode_pttl(const void *key, size_t key_len)
+struct redlock__bytes *redlock__encode_pttl(struct redlock__bytes *bytes, const void *key,
+                                            size_t key_len)
 {
-    struct args args = {0};
+    struct writer args = begin(bytes, 2);
     add(&args, "PTTL");
     add_bytes(&args, key, key_len);
-    return encode(&args);
+    return end(&args);
 }
 
-struct redlock__bytes redlock__encode_get(const void *key, size_t key_len)
+struct redlock__bytes *redlock__encode_get(struct redlock__bytes *bytes, const void *key,
+                                           size_t key_len)
 {
-    struct args args = {0};
+    struct writer args = begin(bytes, 2);
     add(&args, "GET");
     add_bytes(&args, key, key_len);
-    return encode(&args);
+    return end(&args);
 }
 
-struct redlock__bytes redlock__encode_fact(enum redlock__command command)
+struct redlock__bytes *redlock__encode_fact(struct redlock__bytes *bytes,
+                                            enum redlock__command command)
 {
     static const struct {
         enum redlock__command command;
+        unsigned count;
         const char *words[3];
-    } texts[] = {{REDLOCK__CMD_INFO_SERVER, {"INFO", "server"}},
-                 {REDLOCK__CMD_INFO_REPLICATION, {"INFO", "replication"}},
-                 {REDLOCK__CMD_SETTINGS, {"CONFIG", "GET", REDLOCK__SETTINGS_PATTERN}},
-                 {REDLOCK__CMD_MARKER, {"GET", REDLOCK__MARKER_KEY}},
-                 {REDLOCK__CMD_TIME, {"TIME"}},
-                 {REDLOCK__CMD_BASE, {"GET", REDLOCK__BASE_KEY}},
-                 {REDLOCK__CMD_FLOOR, {"GET", REDLOCK__FLOOR_KEY}}};
-    struct args args = {0};
+    } texts[] = {{REDLOCK__CMD_INFO_SERVER, 2, {"INFO", "server"}},
+                 {REDLOCK__CMD_INFO_REPLICATION, 2, {"INFO", "replication"}},
+                 {REDLOCK__CMD_SETTINGS, 3, {"CONFIG", "GET", REDLOCK__SETTINGS_PATTERN}},
+                 {REDLOCK__CMD_MARKER, 2, {"GET", REDLOCK__MARKER_KEY}},
+                 {REDLOCK__CMD_TIME, 1, {"TIME"}},
+                 {REDLOCK__CMD_BASE, 2, {"GET", REDLOCK__BASE_KEY}},
+                 {REDLOCK__CMD_FLOOR, 2, {"GET", REDLOCK__FLOOR_KEY}}};
+    struct writer args;
+    size_t row = 0;
 
-    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
-        for (size_t k = 0; k < 3 && texts[i].command == command && texts[i].words[k] != NULL; k++)
-            add(&args, texts[i].words[k]);
-    return encode(&args);
+    while (texts[row].command != command && row + 1 < sizeof texts / sizeof texts[0])
+        row++;
+    assert(texts[row].command == command);
+    args = begin(bytes, texts[row].count);
+    for (unsigned i = 0; i < texts[row].count; i++)
+        add(&args, texts[row].words[i]);
+    return end(&args);
 }
 
 /* The keys of a fenced lock: its own, its counter, base and floor. */
-static bool add_fenced(struct args *args, const char *script, const void *key, size_t key_len,
+static bool add_fenced(struct writer *args, const char *script, const void *key, size_t key_len,
                        char *counter)
 {
     static const char before[] = "redlock:fence:{", after[] = "}";
@@ -448,39 +487,41 @@ static bool add_fenced(struct args *args, const char *script, const void *key, s
     return true;
 }
 
-struct redlock__bytes redlock__encode_grant(const void *key, size_t key_len, const char *token,
-                                            int64_t ttl_ms, int64_t heard, const char *base)
+struct redlock__bytes *redlock__encode_grant(struct redlock__bytes *bytes, const void *key,
+                                             size_t key_len, const char *token, int64_t ttl_ms,
+                                             int64_t heard, const char *base)
 {
-    struct args args = {0};
+    struct writer args = begin(bytes, 12);
     char counter[REDLOCK_MAX_KEY_LEN + 32];
     if (!add_fenced(&args, redlock__grant_script, key, key_len, counter))
-        return (struct redlock__bytes){.len = 0};
+        return bytes;
     add(&args, token);
     add_number(&args, ttl_ms);
     add_number(&args, heard);
     add(&args, base);
     add_number(&args, REDLOCK__FENCE_TTL_MS);
-    return encode(&args);
+    return end(&args);
 }
 
-struct redlock__bytes redlock__encode_settle(const void *key, size_t key_len, const char *token,
-                                             int64_t fence, const char *base)
+struct redlock__bytes *redlock__encode_settle(struct redlock__bytes *bytes, const void *key,
+                                              size_t key_len, const char *token, int64_t fence,
+                                              const char *base)
 {
-    struct args args = {0};
+    struct writer args = begin(bytes, 11);
     char counter[REDLOCK_MAX_KEY_LEN + 32];
     if (!add_fenced(&args, redlock__settle_script, key, key_len, counter))
-        return (struct redlock__bytes){.len = 0};
+        return bytes;
     add(&args, token);
     add_number(&args, fence);
     add(&args, base);
     add_number(&args, REDLOCK__FENCE_TTL_MS);
-    return encode(&args);
+    return end(&args);
 }
 
-struct redlock__bytes redlock__encode_recover(const char *old, const char *base, int64_t number,
-                                              const char *marker)
+struct redlock__bytes *redlock__encode_recover(struct redlock__bytes *bytes, const char *old,
+                                               const char *base, int64_t number, const char *marker)
 {
-    struct args args = {0};
+    struct writer args = begin(bytes, 10);
     add_eval(&args, redlock__recover_script, "3");
     add(&args, REDLOCK__BASE_KEY);
     add(&args, REDLOCK__FLOOR_KEY);
@@ -489,7 +530,7 @@ struct redlock__bytes redlock__encode_recover(const char *old, const char *base,
     add(&args, base);
     add_number(&args, number);
     add(&args, marker);
-    return encode(&args);
+    return end(&args);
 }
 
 static void seen_key(char key[SEEN_KEY_LEN], const char *run_id)
@@ -497,21 +538,22 @@ static void seen_key(char key[SEEN_KEY_LEN], const char *run_id)
     snprintf(key, SEEN_KEY_LEN, "redlock:seen:%.40s", run_id);
 }
 
-struct redlock__bytes redlock__encode_seen(const char *run_id, int64_t life_ms)
+struct redlock__bytes *redlock__encode_seen(struct redlock__bytes *bytes, const char *run_id,
+                                            int64_t life_ms)
 {
-    struct args args = {0};
+    struct writer args = begin(bytes, 5);
     char key[SEEN_KEY_LEN];
     seen_key(key, run_id);
     add_eval(&args, redlock__seen_script, "1");
     add(&args, key);
     add_number(&args, life_ms);
-    return encode(&args);
+    return end(&args);
 }
 
-struct redlock__bytes redlock__encode_mark(const char *run_id, const char *old, const char *seen,
-                                           const char *marker)
+struct redlock__bytes *redlock__encode_mark(struct redlock__bytes *bytes, const char *run_id,
+                                            const char *old, const char *seen, const char *marker)
 {
-    struct args args = {0};
+    struct writer args = begin(bytes, 8);
     char key[SEEN_KEY_LEN];
     seen_key(key, run_id);
     add_eval(&args, redlock__mark_script, "2");
@@ -520,7 +562,7 @@ struct redlock__bytes redlock__encode_mark(const char *run_id, const char *old, 
     add(&args, old);
     add(&args, seen);
     add(&args, marker);
-    return encode(&args);
+    return end(&args);
 }
 
 void redlock__bytes_free(struct redlock__bytes *bytes)

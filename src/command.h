@@ -65,51 +65,68 @@ static inline const char *redlock__bytes_data(const struct redlock__bytes *bytes
     return bytes->heap != NULL ? bytes->heap : bytes->room;
 }
 
-struct redlock__bytes redlock__encode_auth(const char *user, const char *password);
-struct redlock__bytes redlock__encode_select(uint32_t database);
-struct redlock__bytes redlock__encode_setname(const char *name);
-struct redlock__bytes redlock__encode_set(const void *key, size_t key_len, const char *token,
-                                          int64_t ttl_ms);
-struct redlock__bytes redlock__encode_extend(const void *key, size_t key_len, const char *token,
-                                             int64_t ttl_ms);
+/* Each gives back the bytes it was given to fill. */
+struct redlock__bytes *redlock__encode_auth(struct redlock__bytes *bytes, const char *user,
+                                            const char *password);
+struct redlock__bytes *redlock__encode_select(struct redlock__bytes *bytes, uint32_t database);
+struct redlock__bytes *redlock__encode_setname(struct redlock__bytes *bytes, const char *name);
+struct redlock__bytes *redlock__encode_set(struct redlock__bytes *bytes, const void *key,
+                                           size_t key_len, const char *token, int64_t ttl_ms);
+struct redlock__bytes *redlock__encode_extend(struct redlock__bytes *bytes, const void *key,
+                                              size_t key_len, const char *token, int64_t ttl_ms);
 /* The same, and a write also where the key already lives longer, for WAIT to wait for. */
-struct redlock__bytes redlock__encode_extend_writing(const void *key, size_t key_len,
-                                                     const char *token, int64_t ttl_ms);
-struct redlock__bytes redlock__encode_wait(uint32_t replicas, int64_t timeout_ms);
-struct redlock__bytes redlock__encode_release(const void *key, size_t key_len, const char *token);
-struct redlock__bytes redlock__encode_extend_native(const void *key, size_t key_len,
-                                                    const char *token, int64_t ttl_ms);
-struct redlock__bytes redlock__encode_delifeq(const void *key, size_t key_len, const char *token);
-struct redlock__bytes redlock__encode_delex(const void *key, size_t key_len, const char *token);
+struct redlock__bytes *redlock__encode_extend_writing(struct redlock__bytes *bytes, const void *key,
+                                                      size_t key_len, const char *token,
+                                                      int64_t ttl_ms);
+struct redlock__bytes *redlock__encode_wait(struct redlock__bytes *bytes, uint32_t replicas,
+                                            int64_t timeout_ms);
+struct redlock__bytes *redlock__encode_release(struct redlock__bytes *bytes, const void *key,
+                                               size_t key_len, const char *token);
+struct redlock__bytes *redlock__encode_extend_native(struct redlock__bytes *bytes, const void *key,
+                                                     size_t key_len, const char *token,
+                                                     int64_t ttl_ms);
+struct redlock__bytes *redlock__encode_delifeq(struct redlock__bytes *bytes, const void *key,
+                                               size_t key_len, const char *token);
+struct redlock__bytes *redlock__encode_delex(struct redlock__bytes *bytes, const void *key,
+                                             size_t key_len, const char *token);
 /* The same; where somebody waits it answers 2 for 1, 3 for 0 and -2 for -1. */
-struct redlock__bytes redlock__encode_release_asking(const void *key, size_t key_len,
-                                                     const char *token);
+struct redlock__bytes *redlock__encode_release_asking(struct redlock__bytes *bytes, const void *key,
+                                                      size_t key_len, const char *token);
 /* SET of the key that says that somebody waits, then BLPOP; they count as two requests. */
-struct redlock__bytes redlock__encode_waiting(const void *key, size_t key_len, int64_t life_ms);
-struct redlock__bytes redlock__encode_block(const void *key, size_t key_len, int64_t seconds);
+struct redlock__bytes *redlock__encode_waiting(struct redlock__bytes *bytes, const void *key,
+                                               size_t key_len, int64_t life_ms);
+struct redlock__bytes *redlock__encode_block(struct redlock__bytes *bytes, const void *key,
+                                             size_t key_len, int64_t seconds);
 /* Pushes one element where there is none: DEL, LPUSH, PEXPIRE. */
-struct redlock__bytes redlock__encode_push(const void *key, size_t key_len, uint32_t part,
-                                           int64_t life_ms);
-struct redlock__bytes redlock__encode_pttl(const void *key, size_t key_len);
-struct redlock__bytes redlock__encode_get(const void *key, size_t key_len);
+struct redlock__bytes *redlock__encode_push(struct redlock__bytes *bytes, const void *key,
+                                            size_t key_len, uint32_t part, int64_t life_ms);
+struct redlock__bytes *redlock__encode_pttl(struct redlock__bytes *bytes, const void *key,
+                                            size_t key_len);
+struct redlock__bytes *redlock__encode_get(struct redlock__bytes *bytes, const void *key,
+                                           size_t key_len);
 /* A fenced lock. base: the text the primary's base must have, or it forgot. heard: the largest
  * number known of this name, so that those behind catch up. */
-struct redlock__bytes redlock__encode_grant(const void *key, size_t key_len, const char *token,
-                                            int64_t ttl_ms, int64_t heard, const char *base);
-struct redlock__bytes redlock__encode_settle(const void *key, size_t key_len, const char *token,
-                                             int64_t fence, const char *base);
+struct redlock__bytes *redlock__encode_grant(struct redlock__bytes *bytes, const void *key,
+                                             size_t key_len, const char *token, int64_t ttl_ms,
+                                             int64_t heard, const char *base);
+struct redlock__bytes *redlock__encode_settle(struct redlock__bytes *bytes, const void *key,
+                                              size_t key_len, const char *token, int64_t fence,
+                                              const char *base);
 /* INFO_SERVER, INFO_REPLICATION, SETTINGS, MARKER, TIME, BASE, FLOOR. */
-struct redlock__bytes redlock__encode_fact(enum redlock__command command);
+struct redlock__bytes *redlock__encode_fact(struct redlock__bytes *bytes,
+                                            enum redlock__command command);
 /* life_ms: how long the key outlives the question. */
-struct redlock__bytes redlock__encode_seen(const char *run_id, int64_t life_ms);
+struct redlock__bytes *redlock__encode_seen(struct redlock__bytes *bytes, const char *run_id,
+                                            int64_t life_ms);
 /* Writes `marker` if the marker is `old` ("": none) and, unless that is "", the key that says since
  * when the run is known has the value `seen`. */
-struct redlock__bytes redlock__encode_mark(const char *run_id, const char *old, const char *seen,
-                                           const char *marker);
+struct redlock__bytes *redlock__encode_mark(struct redlock__bytes *bytes, const char *run_id,
+                                            const char *old, const char *seen, const char *marker);
 /* Writes the base `base`, with that number, if it is `old` and the marker is `marker` ("": none);
  * makes a floor if there is none. Where the marker is another one, says that there is no base. */
-struct redlock__bytes redlock__encode_recover(const char *old, const char *base, int64_t number,
-                                              const char *marker);
+struct redlock__bytes *redlock__encode_recover(struct redlock__bytes *bytes, const char *old,
+                                               const char *base, int64_t number,
+                                               const char *marker);
 void redlock__bytes_free(struct redlock__bytes *bytes);
 
 enum {

@@ -49,10 +49,11 @@ static void ask(struct redlock__engine *engine, struct redlock__inspection *insp
 {
     const struct redlock__name *name = inspection->name;
     struct redlock__tag tag = {.owner = inspection, .command = REDLOCK__CMD_GET};
-    struct redlock__bytes get = redlock__encode_get(name->key, name->len);
-    struct redlock__bytes pttl = redlock__encode_pttl(name->key, name->len);
+    struct redlock__bytes get, pttl;
     int64_t deadline = redlock__engine_node_deadline(engine, engine->fleet.max_ttl_ms, now_ns);
 
+    redlock__encode_get(&get, name->key, name->len);
+    redlock__encode_pttl(&pttl, name->key, name->len);
     if (get.len != 0 && pttl.len != 0 &&
         redlock__engine_request(engine, node, &tag, &get, deadline, now_ns)) {
         inspection->requests++;
@@ -136,7 +137,9 @@ static void grant_news(struct redlock__engine *engine, struct redlock__grant *gr
                                redlock__engine_node_deadline(engine, grant->ttl_ms, now_ns));
     if (command == REDLOCK__CMD_RELEASE)
         redlock__wake_released(engine, grant, node, event->answer.waits, now_ns);
-    redlock__engine_arm_grant(engine, grant, now_ns);
+    /* Of an answer that removed it there and is not the last, the timer needs not know. */
+    if (grant->abandoned && (grant->owed == 0 || grant->again != 0))
+        redlock__engine_arm_grant(engine, grant, now_ns);
 }
 
 /* A lease longer than max_ttl is one of a client that was told otherwise. */

@@ -81,6 +81,21 @@ bool redlock__engine_request(struct redlock__engine *engine, uint32_t i,
     return sent;
 }
 
+uint32_t redlock__engine_send(struct redlock__engine *engine, struct redlock__grant *grant,
+                              const struct redlock__tag *tag, const struct redlock__bytes *bytes,
+                              uint32_t nodes, int64_t deadline_ns, int64_t now_ns)
+{
+    uint32_t sent = 0;
+
+    for (uint32_t i = 0; nodes >> i != 0 && bytes->len != 0; i++)
+        if ((nodes >> i & 1) != 0 &&
+            redlock__engine_request(engine, i, tag, bytes, deadline_ns, now_ns))
+            sent |= UINT32_C(1) << i;
+    grant->requests += redlock__count(sent);
+    engine->stats.requests += redlock__count(sent);
+    return sent;
+}
+
 const char *redlock__engine_absence(const struct redlock__node *node)
 {
     const char *text = redlock__node_text(node);

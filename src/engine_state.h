@@ -110,6 +110,11 @@ bool redlock__engine_request(struct redlock__engine *engine, uint32_t i,
                              const struct redlock__tag *tag, const struct redlock__bytes *bytes,
                              int64_t deadline_ns, int64_t now_ns);
 
+/* A request of the grant, to every primary in `nodes`; returns those that took it. */
+uint32_t redlock__engine_send(struct redlock__engine *engine, struct redlock__grant *grant,
+                              const struct redlock__tag *tag, const struct redlock__bytes *bytes,
+                              uint32_t nodes, int64_t deadline_ns, int64_t now_ns);
+
 /* redlock__node_hurry() for all. */
 void redlock__engine_hurry(struct redlock__engine *engine, int64_t now_ns);
 

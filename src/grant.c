@@ -74,13 +74,15 @@ void redlock__grant_extend_answer(struct redlock__grant *grant, uint32_t node, r
 
 /* ---- native extends ----------------------------------------------------- */
 
-void redlock__grant_asked(struct redlock__grant *grant, uint32_t node, uint32_t round_no,
+void redlock__grant_asked(struct redlock__grant *grant, uint32_t nodes, uint32_t round_no,
                           int64_t ttl_ms, int64_t now_ns)
 {
+    if (nodes == 0)
+        return;
     redlock__grant_extended(grant, ttl_ms, now_ns);
     if (grant->asked == 0 || ttl_ms < grant->asked_ms)
         grant->asked_ms = ttl_ms;
-    grant->asked |= bit_of(node);
+    grant->asked |= nodes;
     grant->asked_round = round_no;
 }
 
@@ -187,11 +189,11 @@ uint32_t redlock__grant_to_remove(const struct redlock__grant *grant, int64_t no
     return grant->owed & ~grant->in_flight & ~waiting;
 }
 
-void redlock__grant_removing(struct redlock__grant *grant, uint32_t node)
+void redlock__grant_removing(struct redlock__grant *grant, uint32_t nodes)
 {
     assert(grant->abandoned);
-    grant->in_flight |= bit_of(node);
-    grant->again &= ~bit_of(node);
+    grant->in_flight |= nodes;
+    grant->again &= ~nodes;
 }
 
 void redlock__grant_removed(struct redlock__grant *grant, uint32_t node, redlock_vote vote,

@@ -78,7 +78,7 @@ void redlock__grant_set_answer(struct redlock__grant *grant, uint32_t node, redl
 void redlock__grant_extend_answer(struct redlock__grant *grant, uint32_t node, redlock_vote vote);
 
 /* A native extend for ttl_ms went out; was answered; was left behind by its connection. */
-void redlock__grant_asked(struct redlock__grant *grant, uint32_t node, uint32_t round_no,
+void redlock__grant_asked(struct redlock__grant *grant, uint32_t nodes, uint32_t round_no,
                           int64_t ttl_ms, int64_t now_ns);
 void redlock__grant_told(struct redlock__grant *grant, uint32_t node, uint32_t round_no);
 void redlock__grant_left(struct redlock__grant *grant, uint32_t node, int64_t ttl_ms);
@@ -108,7 +108,7 @@ void redlock__grant_abandon(struct redlock__grant *grant, int64_t orphan_ms);
 
 /* Primaries that need a removal sent now; the caller sends, then tells. */
 uint32_t redlock__grant_to_remove(const struct redlock__grant *grant, int64_t now_ns);
-void redlock__grant_removing(struct redlock__grant *grant, uint32_t node);
+void redlock__grant_removing(struct redlock__grant *grant, uint32_t nodes);
 void redlock__grant_removed(struct redlock__grant *grant, uint32_t node, redlock_vote vote,
                             int64_t again_ns);
 

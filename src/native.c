@@ -82,58 +82,52 @@ static enum way choose(const struct redlock__engine *engine, const struct redloc
 
 /* ---- sending ------------------------------------------------------------- */
 
-static struct redlock__bytes encode(const struct redlock__engine *engine,
-                                    const struct redlock__grant *grant, enum way way,
-                                    enum redlock__command command, uint32_t node, int64_t ttl_ms)
+static void encode(struct redlock__bytes *bytes, const struct redlock__engine *engine,
+                   const struct redlock__grant *grant, enum way way, enum redlock__command command,
+                   uint32_t node, int64_t ttl_ms)
 {
     const struct redlock__name *name = grant->name;
 
-    switch (way) {
-    case BY_SET_IFEQ:
-        return redlock__encode_extend_native(name->key, name->len, grant->token,
-                                             redlock__max(ttl_ms, longest(engine, grant)));
-    case BY_DELIFEQ:
-        return redlock__encode_delifeq(name->key, name->len, grant->token);
-    case BY_DELEX:
-        return redlock__encode_delex(name->key, name->len, grant->token);
-    case BY_SCRIPT:
-    case WAYS:
-        break;
-    }
-    if (asks(grant, command, node)) /* by script, see choose() */
-        return redlock__encode_release_asking(name->key, name->len, grant->token);
-    return command == REDLOCK__CMD_EXTEND
-               ? redlock__encode_extend(name->key, name->len, grant->token, ttl_ms)
-               : redlock__encode_release(name->key, name->len, grant->token);
+    if (way == BY_SET_IFEQ)
+        redlock__encode_extend_native(bytes, name->key, name->len, grant->token,
+                                      redlock__max(ttl_ms, longest(engine, grant)));
+    else if (way == BY_DELIFEQ)
+        redlock__encode_delifeq(bytes, name->key, name->len, grant->token);
+    else if (way == BY_DELEX)
+        redlock__encode_delex(bytes, name->key, name->len, grant->token);
+    else if (asks(grant, command, node)) /* by script, see choose() */
+        redlock__encode_release_asking(bytes, name->key, name->len, grant->token);
+    else if (command == REDLOCK__CMD_EXTEND)
+        redlock__encode_extend(bytes, name->key, name->len, grant->token, ttl_ms);
+    else
+        redlock__encode_release(bytes, name->key, name->len, grant->token);
 }
 
-/* A round has one time limit, also where a node is asked twice in it. */
+/* A round has one time limit, also where nodes are asked twice in it. */
 static int64_t deadline_for(const struct redlock__engine *engine,
-                            const struct redlock__grant *grant, uint32_t node, uint32_t round_no,
+                            const struct redlock__grant *grant, uint32_t nodes, uint32_t round_no,
                             int64_t now_ns)
 {
     const struct redlock__lease *lease = grant->lease;
 
-    if (lease != NULL && lease->round_no == round_no && (lease->round.owed >> node & 1) != 0)
+    if (lease != NULL && lease->round_no == round_no && (lease->round.owed & nodes) != 0)
         now_ns = lease->round.start_ns;
     return redlock__engine_node_deadline(engine, grant->ttl_ms, now_ns);
 }
 
-static bool put(struct redlock__engine *engine, struct redlock__grant *grant,
-                const struct redlock__tag *tag, const struct redlock__bytes *bytes, uint32_t node,
-                int64_t now_ns)
+/* To `nodes`, of which the round still owes all or none; returns those that took it. */
+static uint32_t put(struct redlock__engine *engine, struct redlock__grant *grant,
+                    const struct redlock__tag *tag, const struct redlock__bytes *bytes,
+                    uint32_t nodes, int64_t now_ns)
 {
-    if (bytes->len == 0 ||
-        !redlock__engine_request(engine, node, tag, bytes,
-                                 deadline_for(engine, grant, node, tag->round, now_ns), now_ns))
-        return false;
-    grant->requests++;
-    engine->stats.requests++;
+    int64_t deadline_ns = deadline_for(engine, grant, nodes, tag->round, now_ns);
+    uint32_t sent = redlock__engine_send(engine, grant, tag, bytes, nodes, deadline_ns, now_ns);
+
     if (tag->command == REDLOCK__CMD_EXTEND_NATIVE)
-        redlock__grant_asked(grant, node, tag->round, tag->ttl_ms, now_ns);
+        redlock__grant_asked(grant, sent, tag->round, tag->ttl_ms, now_ns);
     else if (tag->command != REDLOCK__CMD_EXTEND)
-        redlock__grant_removing(grant, node);
-    return true;
+        redlock__grant_removing(grant, sent);
+    return sent;
 }
 
 static struct redlock__tag tag_for(const struct redlock__engine *engine,
@@ -158,15 +152,13 @@ static uint32_t send_by(struct redlock__engine *engine, struct redlock__grant *g
                         int64_t ttl_ms, int64_t now_ns)
 {
     struct redlock__tag tag = tag_for(engine, grant, way, command, round_no, ttl_ms);
-    uint32_t first = 0, sent = 0;
+    uint32_t first = 0, sent;
     struct redlock__bytes bytes;
 
     while ((nodes >> first & 1) == 0)
         first++;
-    bytes = encode(engine, grant, way, command, first, ttl_ms);
-    for (uint32_t i = first; i < engine->n; i++)
-        if ((nodes >> i & 1) != 0 && put(engine, grant, &tag, &bytes, i, now_ns))
-            sent |= UINT32_C(1) << i;
+    encode(&bytes, engine, grant, way, command, first, ttl_ms);
+    sent = put(engine, grant, &tag, &bytes, nodes, now_ns);
     redlock__bytes_free(&bytes);
     return sent;
 }
@@ -214,9 +206,11 @@ static bool ask_again(struct redlock__engine *engine, uint32_t node, enum way wa
     struct redlock__grant *grant = event->tag.owner;
     struct redlock__tag tag =
         tag_for(engine, grant, way, command, event->tag.round, event->tag.ttl_ms);
-    struct redlock__bytes bytes = encode(engine, grant, way, command, node, event->tag.ttl_ms);
-    bool sent = put(engine, grant, &tag, &bytes, node, now_ns);
+    struct redlock__bytes bytes;
+    bool sent;
 
+    encode(&bytes, engine, grant, way, command, node, event->tag.ttl_ms);
+    sent = put(engine, grant, &tag, &bytes, UINT32_C(1) << node, now_ns) != 0;
     redlock__bytes_free(&bytes);
     grant->requests -= sent; /* that of the event */
     return sent;
@@ -228,9 +222,11 @@ static bool ask_owner(struct redlock__engine *engine, uint32_t node,
     struct redlock__grant *grant = event->tag.owner;
     struct redlock__tag tag = {
         .owner = grant, .command = REDLOCK__CMD_OWNER, .round = event->tag.round};
-    struct redlock__bytes bytes = redlock__encode_get(grant->name->key, grant->name->len);
-    bool sent = put(engine, grant, &tag, &bytes, node, now_ns);
+    struct redlock__bytes bytes;
+    bool sent;
 
+    redlock__encode_get(&bytes, grant->name->key, grant->name->len);
+    sent = put(engine, grant, &tag, &bytes, UINT32_C(1) << node, now_ns) != 0;
     redlock__bytes_free(&bytes);
     grant->requests -= sent;
     return sent;

@@ -205,12 +205,12 @@ __attribute__((format(printf, 3, 4))) static void fail(struct redlock__node *nod
 /* ---- greeting ----------------------------------------------------------- */
 
 static bool greet(struct redlock__node *node, enum redlock__command command,
-                  struct redlock__bytes bytes, int64_t now_ns)
+                  struct redlock__bytes *bytes, int64_t now_ns)
 {
     struct redlock__tag tag = {.command = command};
-    bool queued = append(node, &tag, &bytes, REDLOCK__NEVER, now_ns);
+    bool queued = append(node, &tag, bytes, REDLOCK__NEVER, now_ns);
     node->greeting += queued ? 1 : 0;
-    redlock__bytes_free(&bytes);
+    redlock__bytes_free(bytes);
     return queued;
 }
 
@@ -225,16 +225,17 @@ static bool send_greeting(struct redlock__node *node, int64_t now_ns)
 {
     const struct redlock__node_config *c = &node->config;
     const char *name = c->client_name != NULL ? c->client_name : "";
+    struct redlock__bytes bytes;
     if (c->password != NULL &&
-        !greet(node, REDLOCK__CMD_AUTH, redlock__encode_auth(c->user, c->password), now_ns))
+        !greet(node, REDLOCK__CMD_AUTH, redlock__encode_auth(&bytes, c->user, c->password), now_ns))
         return false;
     if (c->database != 0 &&
-        !greet(node, REDLOCK__CMD_SELECT, redlock__encode_select(c->database), now_ns))
+        !greet(node, REDLOCK__CMD_SELECT, redlock__encode_select(&bytes, c->database), now_ns))
         return false;
-    if (!greet(node, REDLOCK__CMD_SETNAME, redlock__encode_setname(name), now_ns))
+    if (!greet(node, REDLOCK__CMD_SETNAME, redlock__encode_setname(&bytes, name), now_ns))
         return false;
     for (size_t i = 0; !c->plain && i < sizeof(introduction) / sizeof(introduction[0]); i++)
-        if (!greet(node, introduction[i], redlock__encode_fact(introduction[i]), now_ns))
+        if (!greet(node, introduction[i], redlock__encode_fact(&bytes, introduction[i]), now_ns))
             return false;
     return true;
 }

@@ -37,10 +37,11 @@ const char *redlock__lease_text(const struct redlock__lease *lease, uint32_t nod
 /* Where there is no memory, only the text is lost. */
 static enum redlock__reason keep_text(struct redlock__lease *lease, uint32_t node, const char *text)
 {
-    size_t len = strlen(text);
+    size_t len;
 
-    if (len == 0)
+    if (text[0] == '\0')
         return REDLOCK__REASON_NONE;
+    len = strlen(text);
     for (unsigned i = REDLOCK__REASON_NO_ANSWER; i < REDLOCK__REASON_OWN; i++)
         if (strcmp(text, redlock__reason_text((enum redlock__reason)i)) == 0)
             return (enum redlock__reason)i;

@@ -113,9 +113,9 @@ uint32_t redlock__replicas_send(struct redlock__engine *engine, struct redlock__
     if (turn == NULL)
         return 0;
     if (command == REDLOCK__CMD_SET)
-        bytes = redlock__encode_set(name->key, name->len, grant->token, ttl_ms);
+        redlock__encode_set(&bytes, name->key, name->len, grant->token, ttl_ms);
     else
-        bytes = redlock__encode_extend_writing(name->key, name->len, grant->token, ttl_ms);
+        redlock__encode_extend_writing(&bytes, name->key, name->len, grant->token, ttl_ms);
     sent =
         bytes.len != 0 &&
         redlock__side_request(engine, turn->side, &tag, &bytes,
@@ -139,12 +139,14 @@ static bool send_wait(struct redlock__engine *engine, struct redlock__turn *turn
     struct redlock__replicas *replicas = &engine->replicas;
     struct redlock__tag tag = {
         .owner = grant, .command = REDLOCK__CMD_REPLICAS, .round = turn->round_no};
-    struct redlock__bytes bytes = redlock__encode_wait(replicas->wanted, replicas->timeout_ms);
+    struct redlock__bytes bytes;
     int64_t until_ns = redlock__add(redlock__engine_node_deadline(engine, grant->ttl_ms, now_ns),
                                     redlock__ms_to_ns(replicas->timeout_ms));
-    bool sent =
-        bytes.len != 0 && redlock__side_request(engine, turn->side, &tag, &bytes, until_ns, now_ns);
+    bool sent;
 
+    redlock__encode_wait(&bytes, replicas->wanted, replicas->timeout_ms);
+    sent =
+        bytes.len != 0 && redlock__side_request(engine, turn->side, &tag, &bytes, until_ns, now_ns);
     redlock__bytes_free(&bytes);
     grant->requests += sent;
     engine->stats.requests += sent;

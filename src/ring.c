@@ -20,10 +20,8 @@ void redlock__ring_destroy(struct redlock__ring *ring)
     redlock__ring_init(ring);
 }
 
-bool redlock__ring_reserve(struct redlock__ring *ring)
+bool redlock__ring_grow(struct redlock__ring *ring)
 {
-    if (ring->count < ring->size)
-        return true;
     uint32_t size = ring->size == 0 ? FIRST_SIZE : ring->size * 2;
     struct redlock__pending *entries = calloc(size, sizeof(*entries));
     if (entries == NULL)
@@ -35,25 +33,6 @@ bool redlock__ring_reserve(struct redlock__ring *ring)
     ring->size = size;
     ring->head = 0;
     return true;
-}
-
-struct redlock__pending *redlock__ring_push(struct redlock__ring *ring, int64_t deadline_ns)
-{
-    struct redlock__pending *pending = redlock__ring_at(ring, ring->count++);
-
-    pending->deadline_ns = deadline_ns;
-    pending->timed_out = pending->written = false;
-    ring->min_deadline_ns = redlock__min(ring->min_deadline_ns, deadline_ns);
-    return pending;
-}
-
-void redlock__ring_pop(struct redlock__ring *ring)
-{
-    ring->sweep -= ring->sweep > 0 ? 1 : 0;
-    ring->head = (ring->head + 1) & (ring->size - 1);
-    ring->count--;
-    if (ring->count == 0)
-        ring->min_deadline_ns = REDLOCK__NEVER;
 }
 
 void redlock__ring_disarm(struct redlock__ring *ring)

@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "command.h"
+#include "validity.h"
 
 /* Carried by a request, given back with each of its results. */
 struct redlock__tag {
@@ -50,11 +51,33 @@ static inline struct redlock__pending *redlock__ring_at(const struct redlock__ri
 }
 
 /* Makes room for one more; false: out of memory. */
-bool redlock__ring_reserve(struct redlock__ring *ring);
+bool redlock__ring_grow(struct redlock__ring *ring);
+static inline bool redlock__ring_reserve(struct redlock__ring *ring)
+{
+    return ring->count < ring->size || redlock__ring_grow(ring);
+}
+
 /* The new last one, with that deadline; the rest of it is the caller's to fill in. */
-struct redlock__pending *redlock__ring_push(struct redlock__ring *ring, int64_t deadline_ns);
+static inline struct redlock__pending *redlock__ring_push(struct redlock__ring *ring,
+                                                          int64_t deadline_ns)
+{
+    struct redlock__pending *pending = redlock__ring_at(ring, ring->count++);
+
+    pending->deadline_ns = deadline_ns;
+    pending->timed_out = pending->written = false;
+    ring->min_deadline_ns = redlock__min(ring->min_deadline_ns, deadline_ns);
+    return pending;
+}
+
 /* Drops the oldest; what it pointed to stays readable until the next push. */
-void redlock__ring_pop(struct redlock__ring *ring);
+static inline void redlock__ring_pop(struct redlock__ring *ring)
+{
+    ring->sweep -= ring->sweep > 0 ? 1 : 0;
+    ring->head = (ring->head + 1) & (ring->size - 1);
+    ring->count--;
+    if (ring->count == 0)
+        ring->min_deadline_ns = REDLOCK__NEVER;
+}
 
 /* No entry is due any more: their connection is gone. */
 void redlock__ring_disarm(struct redlock__ring *ring);

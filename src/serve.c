@@ -80,48 +80,6 @@ void redlock__engine_abandon(struct redlock__engine *engine, struct redlock__gra
 
 /* ---- requests ----------------------------------------------------------- */
 
-static struct redlock__bytes encode(const struct redlock__grant *grant,
-                                    enum redlock__command command, int64_t ttl_ms)
-{
-    const struct redlock__name *name = grant->name;
-
-    switch (command) {
-    case REDLOCK__CMD_SET:
-        return redlock__encode_set(name->key, name->len, grant->token, ttl_ms);
-    case REDLOCK__CMD_HINT:
-        return redlock__encode_pttl(name->key, name->len);
-    case REDLOCK__CMD_GRANT: /* for each primary another: send_fenced() */
-    case REDLOCK__CMD_SETTLE:
-    case REDLOCK__CMD_BASE:
-    case REDLOCK__CMD_FLOOR:
-    case REDLOCK__CMD_RECOVER:
-    case REDLOCK__CMD_AUTH:
-    case REDLOCK__CMD_SELECT:
-    case REDLOCK__CMD_SETNAME:
-    case REDLOCK__CMD_EXTEND: /* native.c's, as RELEASE */
-    case REDLOCK__CMD_RELEASE:
-    case REDLOCK__CMD_PTTL:
-    case REDLOCK__CMD_GET:
-    case REDLOCK__CMD_EXTEND_NATIVE:
-    case REDLOCK__CMD_RELEASE_NATIVE:
-    case REDLOCK__CMD_OWNER:
-    case REDLOCK__CMD_WAITING:
-    case REDLOCK__CMD_BLOCK:
-    case REDLOCK__CMD_PUSH:
-    case REDLOCK__CMD_PUSHED:
-    case REDLOCK__CMD_REPLICAS:
-    case REDLOCK__CMD_INFO_SERVER:
-    case REDLOCK__CMD_INFO_REPLICATION:
-    case REDLOCK__CMD_SETTINGS:
-    case REDLOCK__CMD_MARKER:
-    case REDLOCK__CMD_TIME:
-    case REDLOCK__CMD_SEEN:
-    case REDLOCK__CMD_MARK:
-        break;
-    }
-    return (struct redlock__bytes){.len = 0};
-}
-
 /* GRANT or SETTLE, which carry what the primary is to remember. Returns those that took it. */
 static uint32_t send_fenced(struct redlock__engine *engine, struct redlock__lease *lease,
                             enum redlock__command command, uint32_t round_no, uint32_t nodes,
@@ -139,23 +97,19 @@ static uint32_t send_fenced(struct redlock__engine *engine, struct redlock__leas
 
         if ((nodes >> i & 1) == 0)
             continue;
-        bytes =
-            command == REDLOCK__CMD_GRANT
-                ? redlock__encode_grant(name->key, name->len, grant->token, grant->ttl_ms,
-                                        name->heard, base)
-                : redlock__encode_settle(name->key, name->len, grant->token, lease->fence, base);
-        if (bytes.len != 0 &&
-            redlock__engine_request(engine, i, &tag, &bytes, deadline_ns, now_ns)) {
-            sent |= UINT32_C(1) << i;
-            grant->requests++;
-            engine->stats.requests++;
-        }
+        if (command == REDLOCK__CMD_GRANT)
+            redlock__encode_grant(&bytes, name->key, name->len, grant->token, grant->ttl_ms,
+                                  name->heard, base);
+        else
+            redlock__encode_settle(&bytes, name->key, name->len, grant->token, lease->fence, base);
+        sent |= redlock__engine_send(engine, grant, &tag, &bytes, UINT32_C(1) << i, deadline_ns,
+                                     now_ns);
         redlock__bytes_free(&bytes);
     }
     return sent;
 }
 
-/* Encodes once, queues on every node in `nodes`; returns those that took it. */
+/* SET, EXTEND, RELEASE or HINT, to every node in `nodes`; returns those that took it. */
 static uint32_t send_grant(struct redlock__engine *engine, struct redlock__grant *grant,
                            enum redlock__command command, uint32_t round_no, uint32_t nodes,
                            int64_t ttl_ms, int64_t now_ns)
@@ -163,7 +117,7 @@ static uint32_t send_grant(struct redlock__engine *engine, struct redlock__grant
     struct redlock__tag tag = {.owner = grant, .command = command, .round = round_no};
     int64_t deadline_ns = redlock__engine_node_deadline(engine, grant->ttl_ms, now_ns);
     struct redlock__bytes bytes;
-    uint32_t sent = 0, asked;
+    uint32_t sent, asked;
 
     if (engine->replicas.wanted != 0 &&
         (command == REDLOCK__CMD_SET || command == REDLOCK__CMD_EXTEND))
@@ -178,15 +132,11 @@ static uint32_t send_grant(struct redlock__engine *engine, struct redlock__grant
         return redlock__native_send(engine, grant, command, round_no, nodes, ttl_ms, now_ns);
     if (nodes == 0)
         return 0;
-    bytes = encode(grant, command, ttl_ms);
-    for (uint32_t i = 0; i < engine->n && bytes.len != 0; i++) {
-        if ((nodes & (UINT32_C(1) << i)) == 0 ||
-            !redlock__engine_request(engine, i, &tag, &bytes, deadline_ns, now_ns))
-            continue;
-        sent |= UINT32_C(1) << i;
-        grant->requests++;
-        engine->stats.requests++;
-    }
+    if (command == REDLOCK__CMD_SET)
+        redlock__encode_set(&bytes, grant->name->key, grant->name->len, grant->token, ttl_ms);
+    else
+        redlock__encode_pttl(&bytes, grant->name->key, grant->name->len);
+    sent = redlock__engine_send(engine, grant, &tag, &bytes, nodes, deadline_ns, now_ns);
     redlock__bytes_free(&bytes);
     return sent;
 }

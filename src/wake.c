@@ -118,8 +118,11 @@ static void push(struct redlock__engine *engine, struct redlock__name *name, uin
         struct redlock__tag tag = {.owner = last ? name : NULL,
                                    .command = last ? REDLOCK__CMD_PUSHED : REDLOCK__CMD_PUSH,
                                    .round = in_line};
-        struct redlock__bytes bytes = redlock__encode_push(name->key, name->len, part, PUSHED_MS);
-        bool sent = redlock__engine_request(engine, primary, &tag, &bytes, deadline_ns, now_ns);
+        struct redlock__bytes bytes;
+        bool sent = redlock__engine_request(
+            engine, primary, &tag,
+            redlock__encode_push(&bytes, name->key, name->len, part, PUSHED_MS), deadline_ns,
+            now_ns);
 
         redlock__bytes_free(&bytes);
         if (!sent)
@@ -316,10 +319,11 @@ static void block(struct redlock__engine *engine, struct redlock__wake *wake, in
 {
     struct redlock__name *name = wake->name;
     struct redlock__tag tag = {.command = REDLOCK__CMD_WAITING};
-    struct redlock__bytes waiting = redlock__encode_waiting(name->key, name->len, WAITING_MS);
-    struct redlock__bytes pop = redlock__encode_block(name->key, name->len, BLOCK_S);
+    struct redlock__bytes waiting, pop;
     int64_t deadline_ns = redlock__engine_node_deadline(engine, engine->fleet.max_ttl_ms, now_ns);
 
+    redlock__encode_waiting(&waiting, name->key, name->len, WAITING_MS);
+    redlock__encode_block(&pop, name->key, name->len, BLOCK_S);
     if (waiting.len != 0 && pop.len != 0 &&
         redlock__side_request(engine, wake->side, &tag, &waiting, deadline_ns, now_ns)) {
         engine->stats.requests++;

@@ -59,14 +59,14 @@ void redlock__watch_free(struct redlock__engine *engine)
 /* ---- asking ------------------------------------------------------------- */
 
 static bool ask(struct redlock__engine *engine, uint32_t i, enum redlock__command command,
-                struct redlock__bytes bytes, int64_t now_ns)
+                struct redlock__bytes *bytes, int64_t now_ns)
 {
     struct redlock__tag tag = {.command = command};
     int64_t deadline_ns = redlock__engine_node_deadline(engine, engine->fleet.max_ttl_ms, now_ns);
     bool sent =
-        bytes.len != 0 && redlock__engine_request(engine, i, &tag, &bytes, deadline_ns, now_ns);
+        bytes->len != 0 && redlock__engine_request(engine, i, &tag, bytes, deadline_ns, now_ns);
 
-    redlock__bytes_free(&bytes);
+    redlock__bytes_free(bytes);
     engine->probes[i] += sent;
     engine->stats.requests += sent;
     return sent;
@@ -77,10 +77,11 @@ static void ask_since_when(struct redlock__engine *engine, uint32_t i, int64_t n
     struct redlock__member *member = &engine->members[i];
     int64_t guard_ns = redlock__max(engine->fleet.guard_ns, engine->fleet.full_guard_ns);
     int64_t life_ms = SEEN_MS + guard_ns / REDLOCK__MS;
+    struct redlock__bytes bytes;
 
     if (redlock__member_on_probation(member, &engine->fleet, now_ns) &&
-        ask(engine, i, REDLOCK__CMD_SEEN, redlock__encode_seen(member->facts.run_id, life_ms),
-            now_ns) &&
+        ask(engine, i, REDLOCK__CMD_SEEN,
+            redlock__encode_seen(&bytes, member->facts.run_id, life_ms), now_ns) &&
         member->seen[0] == '\0')
         member->seen_owed = true;
 }
@@ -89,6 +90,7 @@ static void sample(struct redlock__engine *engine, int64_t now_ns)
 {
     static const enum redlock__command questions[] = {REDLOCK__CMD_TIME, REDLOCK__CMD_MARKER,
                                                       REDLOCK__CMD_INFO_REPLICATION};
+    struct redlock__bytes bytes;
     uint32_t ready = redlock__engine_ready(engine);
 
     engine->sampled_ns = now_ns;
@@ -96,16 +98,16 @@ static void sample(struct redlock__engine *engine, int64_t now_ns)
         if ((ready & bit_of(i)) == 0 || engine->probes[i] > 0)
             continue;
         for (size_t k = 0; k < sizeof questions / sizeof questions[0]; k++)
-            if (ask(engine, i, questions[k], redlock__encode_fact(questions[k]), now_ns) &&
+            if (ask(engine, i, questions[k], redlock__encode_fact(&bytes, questions[k]), now_ns) &&
                 questions[k] == REDLOCK__CMD_TIME)
                 engine->times_owed |= bit_of(i);
         ask_since_when(engine, i, now_ns);
         if (engine->oblivion && !redlock__watch_remembers(engine, i)) /* another client may have */
-            (void)ask(engine, i, REDLOCK__CMD_BASE, redlock__encode_fact(REDLOCK__CMD_BASE),
+            (void)ask(engine, i, REDLOCK__CMD_BASE, redlock__encode_fact(&bytes, REDLOCK__CMD_BASE),
                       now_ns);
         if (engine->oblivion)
-            (void)ask(engine, i, REDLOCK__CMD_FLOOR, redlock__encode_fact(REDLOCK__CMD_FLOOR),
-                      now_ns);
+            (void)ask(engine, i, REDLOCK__CMD_FLOOR,
+                      redlock__encode_fact(&bytes, REDLOCK__CMD_FLOOR), now_ns);
     }
 }
 
@@ -114,10 +116,11 @@ bool redlock__watch_mark(struct redlock__engine *engine, uint32_t i,
 {
     const struct redlock__facts *facts = &engine->members[i].facts;
     char text[REDLOCK__MARKER_LEN];
+    struct redlock__bytes bytes;
 
     redlock__marker_format(marker, text);
     if (!ask(engine, i, REDLOCK__CMD_MARK,
-             redlock__encode_mark(facts->run_id, facts->marker_text, seen, text), now_ns))
+             redlock__encode_mark(&bytes, facts->run_id, facts->marker_text, seen, text), now_ns))
         return false;
     engine->marks_owed |= bit_of(i);
     return true;
@@ -235,10 +238,12 @@ bool redlock__watch_reread(struct redlock__engine *engine, uint32_t i, int64_t n
 {
     static const enum redlock__command questions[] = {REDLOCK__CMD_MARKER, REDLOCK__CMD_BASE,
                                                       REDLOCK__CMD_FLOOR};
+    struct redlock__bytes bytes;
     bool sent = false;
 
     for (size_t k = 0; k < sizeof questions / sizeof questions[0]; k++)
-        sent = ask(engine, i, questions[k], redlock__encode_fact(questions[k]), now_ns) || sent;
+        sent = ask(engine, i, questions[k], redlock__encode_fact(&bytes, questions[k]), now_ns) ||
+               sent;
     return sent;
 }
 
@@ -253,10 +258,12 @@ bool redlock__watch_base(struct redlock__engine *engine, uint32_t i,
 {
     const struct redlock__facts *facts = &engine->members[i].facts;
     char text[REDLOCK__BASE_LEN];
+    struct redlock__bytes bytes;
 
     redlock__base_format(base, text);
     if (!ask(engine, i, REDLOCK__CMD_RECOVER,
-             redlock__encode_recover(facts->base_text, text, base->number, facts->marker_text),
+             redlock__encode_recover(&bytes, facts->base_text, text, base->number,
+                                     facts->marker_text),
              now_ns))
         return false;
     engine->bases_owed |= bit_of(i);

@@ -11,6 +11,7 @@
 static struct sim_server server;
 static struct sim_peer peer;
 static struct sim_reply reply;
+static struct redlock__bytes wire;
 
 static void setup(void)
 {
@@ -23,13 +24,13 @@ static void teardown(void)
     sim_server_destroy(&server);
 }
 
-static const char *ask(struct redlock__bytes bytes, int64_t now_ns)
+static const char *ask(struct redlock__bytes *bytes, int64_t now_ns)
 {
     struct sim_args args;
-    size_t used = sim_parse(redlock__bytes_data(&bytes), bytes.len, &args);
-    ck_assert_uint_eq(used, bytes.len);
+    size_t used = sim_parse(redlock__bytes_data(bytes), bytes->len, &args);
+    ck_assert_uint_eq(used, bytes->len);
     sim_server_execute(&server, &peer, &args, now_ns, &reply);
-    redlock__bytes_free(&bytes);
+    redlock__bytes_free(bytes);
     ck_assert_uint_gt(reply.len, 2);
     reply.data[reply.len - 2] = '\0';
     return reply.data;
@@ -37,25 +38,25 @@ static const char *ask(struct redlock__bytes bytes, int64_t now_ns)
 
 static const char *set(const char *token, int64_t ttl_ms, int64_t now_ns)
 {
-    return ask(redlock__encode_set("k", 1, token, ttl_ms), now_ns);
+    return ask(redlock__encode_set(&wire, "k", 1, token, ttl_ms), now_ns);
 }
 
 static const char *get(int64_t now_ns)
 {
-    return ask(redlock__encode_get("k", 1), now_ns);
+    return ask(redlock__encode_get(&wire, "k", 1), now_ns);
 }
 
 START_TEST(a_command_is_whole_or_it_waits)
 {
-    struct redlock__bytes bytes = redlock__encode_set("a\r\n\0b", 5, "token", 1000);
     struct sim_args args;
-    for (size_t len = 0; len < bytes.len; len++)
-        ck_assert_uint_eq(sim_parse(redlock__bytes_data(&bytes), len, &args), 0);
-    ck_assert_uint_eq(sim_parse(redlock__bytes_data(&bytes), bytes.len, &args), bytes.len);
+    redlock__encode_set(&wire, "a\r\n\0b", 5, "token", 1000);
+    for (size_t len = 0; len < wire.len; len++)
+        ck_assert_uint_eq(sim_parse(redlock__bytes_data(&wire), len, &args), 0);
+    ck_assert_uint_eq(sim_parse(redlock__bytes_data(&wire), wire.len, &args), wire.len);
     ck_assert_uint_eq(args.count, 6);
     ck_assert_uint_eq(args.len[1], 5);
     ck_assert_int_eq(memcmp(args.data[1], "a\r\n\0b", 5), 0);
-    redlock__bytes_free(&bytes);
+    redlock__bytes_free(&wire);
 }
 END_TEST
 
@@ -91,33 +92,33 @@ START_TEST(steps_and_rates_move_the_end_of_keys)
 {
     ck_assert_str_eq(set("me", 1000, 0), "+OK");
     sim_server_step(&server, 500 * SIM_MS);
-    ck_assert_str_eq(ask(redlock__encode_pttl("k", 1), 0), ":500");
+    ck_assert_str_eq(ask(redlock__encode_pttl(&wire, "k", 1), 0), ":500");
     sim_server_step(&server, -SIM_S);
-    ck_assert_str_eq(ask(redlock__encode_pttl("k", 1), 0), ":1500");
+    ck_assert_str_eq(ask(redlock__encode_pttl(&wire, "k", 1), 0), ":1500");
     sim_server_rate(&server, 500000, 0);
-    ck_assert_str_eq(ask(redlock__encode_pttl("k", 1), SIM_S), ":0");
+    ck_assert_str_eq(ask(redlock__encode_pttl(&wire, "k", 1), SIM_S), ":0");
     ck_assert_str_eq(get(SIM_S + SIM_MS), "$-1");
-    ck_assert_str_eq(ask(redlock__encode_pttl("k", 1), SIM_S + SIM_MS), ":-2");
+    ck_assert_str_eq(ask(redlock__encode_pttl(&wire, "k", 1), SIM_S + SIM_MS), ":-2");
 }
 END_TEST
 
 START_TEST(the_scripts_compare_before_they_act)
 {
-    ck_assert_str_eq(ask(redlock__encode_extend("k", 1, "me", 500), 0), ":0");
+    ck_assert_str_eq(ask(redlock__encode_extend(&wire, "k", 1, "me", 500), 0), ":0");
     ck_assert_str_eq(set("me", 100, 0), "+OK");
-    ck_assert_str_eq(ask(redlock__encode_extend("k", 1, "you", 500), 0), ":-1");
-    ck_assert_str_eq(ask(redlock__encode_extend("k", 1, "me", 500), 50 * SIM_MS), ":1");
-    ck_assert_str_eq(ask(redlock__encode_pttl("k", 1), 50 * SIM_MS), ":500");
-    ck_assert_str_eq(ask(redlock__encode_release("k", 1, "you"), 0), ":-1");
-    ck_assert_str_eq(ask(redlock__encode_release("k", 1, "me"), 0), ":1");
-    ck_assert_str_eq(ask(redlock__encode_release("k", 1, "me"), 0), ":0");
+    ck_assert_str_eq(ask(redlock__encode_extend(&wire, "k", 1, "you", 500), 0), ":-1");
+    ck_assert_str_eq(ask(redlock__encode_extend(&wire, "k", 1, "me", 500), 50 * SIM_MS), ":1");
+    ck_assert_str_eq(ask(redlock__encode_pttl(&wire, "k", 1), 50 * SIM_MS), ":500");
+    ck_assert_str_eq(ask(redlock__encode_release(&wire, "k", 1, "you"), 0), ":-1");
+    ck_assert_str_eq(ask(redlock__encode_release(&wire, "k", 1, "me"), 0), ":1");
+    ck_assert_str_eq(ask(redlock__encode_release(&wire, "k", 1, "me"), 0), ":0");
 }
 END_TEST
 
 START_TEST(databases_are_apart)
 {
     ck_assert_str_eq(set("me", 100, 0), "+OK");
-    ck_assert_str_eq(ask(redlock__encode_select(3), 0), "+OK");
+    ck_assert_str_eq(ask(redlock__encode_select(&wire, 3), 0), "+OK");
     ck_assert_str_eq(set("you", 100, 0), "+OK");
     ck_assert_str_eq(get(0), "$3\r\nyou");
 }
@@ -127,9 +128,10 @@ START_TEST(a_password_is_wanted_first)
 {
     server.password = "secret";
     ck_assert_int_eq(strncmp(set("me", 100, 0), "-NOAUTH", 7), 0);
-    ck_assert_int_eq(strncmp(ask(redlock__encode_auth(NULL, "wrong"), 0), "-WRONGPASS", 10), 0);
+    ck_assert_int_eq(strncmp(ask(redlock__encode_auth(&wire, NULL, "wrong"), 0), "-WRONGPASS", 10),
+                     0);
     ck_assert_int_eq(strncmp(set("me", 100, 0), "-NOAUTH", 7), 0);
-    ck_assert_str_eq(ask(redlock__encode_auth("default", "secret"), 0), "+OK");
+    ck_assert_str_eq(ask(redlock__encode_auth(&wire, "default", "secret"), 0), "+OK");
     ck_assert_str_eq(set("me", 100, 0), "+OK");
 }
 END_TEST
@@ -138,9 +140,10 @@ START_TEST(a_key_of_another_type_is_an_error_for_scripts_and_taken_for_set)
 {
     sim_server_plant(&server, "k", "", 0, 0)->other_type = true;
     ck_assert_str_eq(set("me", 100, 0), "$-1");
-    ck_assert_int_eq(strncmp(ask(redlock__encode_extend("k", 1, "me", 5), 0), "-WRONGTYPE", 10), 0);
+    ck_assert_int_eq(
+        strncmp(ask(redlock__encode_extend(&wire, "k", 1, "me", 5), 0), "-WRONGTYPE", 10), 0);
     ck_assert_int_eq(strncmp(get(0), "-WRONGTYPE", 10), 0);
-    ck_assert_str_eq(ask(redlock__encode_pttl("k", 1), 0), ":-1");
+    ck_assert_str_eq(ask(redlock__encode_pttl(&wire, "k", 1), 0), ":-1");
 }
 END_TEST
 

@@ -114,11 +114,15 @@ static inline void make_ready(void)
 
 static inline bool ask(enum redlock__command command, uint32_t round, int64_t timeout_ms)
 {
-    struct redlock__bytes bytes = command == REDLOCK__CMD_SET
-                                      ? redlock__encode_set("key", 3, "token", 1000)
-                                      : redlock__encode_release("key", 3, "token");
+    struct redlock__bytes bytes;
     struct redlock__tag tag = {.owner = &trace, .command = command, .round = round};
-    bool queued = redlock__node_request(node, &tag, &bytes, now + MS(timeout_ms), now);
+    bool queued;
+
+    if (command == REDLOCK__CMD_SET)
+        redlock__encode_set(&bytes, "key", 3, "token", 1000);
+    else
+        redlock__encode_release(&bytes, "key", 3, "token");
+    queued = redlock__node_request(node, &tag, &bytes, now + MS(timeout_ms), now);
     redlock__bytes_free(&bytes);
     return queued;
 }

@@ -12,12 +12,14 @@ enum {
     SECONDS = 20
 };
 
-static void assert_wire(struct redlock__bytes bytes, const char *expected, size_t len)
+static struct redlock__bytes request;
+
+static void assert_wire(struct redlock__bytes *bytes, const char *expected, size_t len)
 {
-    ck_assert_uint_eq(bytes.len, len);
-    ck_assert_mem_eq(redlock__bytes_data(&bytes), expected, len);
-    redlock__bytes_free(&bytes);
-    ck_assert_uint_eq(bytes.len, 0);
+    ck_assert_uint_eq(bytes->len, len);
+    ck_assert_mem_eq(redlock__bytes_data(bytes), expected, len);
+    redlock__bytes_free(bytes);
+    ck_assert_uint_eq(bytes->len, 0);
 }
 
 /* Literals only: their size is the length, NUL bytes included. */
@@ -27,7 +29,7 @@ static void assert_wire(struct redlock__bytes bytes, const char *expected, size_
 
 START_TEST(set_is_literally_set_nx_px)
 {
-    ASSERT_WIRE(redlock__encode_set("job", 3, "t0ken", 10000),
+    ASSERT_WIRE(redlock__encode_set(&request, "job", 3, "t0ken", 10000),
                 "*6\r\n$3\r\nSET\r\n$3\r\njob\r\n$5\r\nt0ken\r\n$2\r\nNX\r\n$2\r\nPX\r\n"
                 "$5\r\n10000\r\n");
 }
@@ -35,11 +37,11 @@ END_TEST
 
 START_TEST(keys_may_hold_any_byte)
 {
-    ASSERT_WIRE(redlock__encode_set("a\0\r\n\xff", 5, "t", 31536000000),
+    ASSERT_WIRE(redlock__encode_set(&request, "a\0\r\n\xff", 5, "t", 31536000000),
                 "*6\r\n$3\r\nSET\r\n$5\r\na\0\r\n\xff\r\n$1\r\nt\r\n$2\r\nNX\r\n$2\r\nPX\r\n"
                 "$11\r\n31536000000\r\n");
-    ASSERT_WIRE(redlock__encode_get("\0", 1), "*2\r\n$3\r\nGET\r\n$1\r\n\0\r\n");
-    ASSERT_WIRE(redlock__encode_pttl("%s", 2), "*2\r\n$4\r\nPTTL\r\n$2\r\n%s\r\n");
+    ASSERT_WIRE(redlock__encode_get(&request, "\0", 1), "*2\r\n$3\r\nGET\r\n$1\r\n\0\r\n");
+    ASSERT_WIRE(redlock__encode_pttl(&request, "%s", 2), "*2\r\n$4\r\nPTTL\r\n$2\r\n%s\r\n");
 }
 END_TEST
 
@@ -47,10 +49,10 @@ START_TEST(the_longest_key_is_sent_whole)
 {
     char key[REDLOCK_MAX_KEY_LEN];
     memset(key, 'k', sizeof(key));
-    struct redlock__bytes bytes = redlock__encode_get(key, sizeof(key));
-    ck_assert_uint_ne(bytes.len, 0);
-    ck_assert_uint_eq(bytes.len, strlen("*2\r\n$3\r\nGET\r\n$4096\r\n\r\n") + sizeof(key));
-    redlock__bytes_free(&bytes);
+    redlock__encode_get(&request, key, sizeof(key));
+    ck_assert_uint_ne(request.len, 0);
+    ck_assert_uint_eq(request.len, strlen("*2\r\n$3\r\nGET\r\n$4096\r\n\r\n") + sizeof(key));
+    redlock__bytes_free(&request);
 }
 END_TEST
 
@@ -61,23 +63,23 @@ START_TEST(scripts_go_out_as_text_with_one_key)
                        "*6\r\n$4\r\nEVAL\r\n$%zu\r\n%s\r\n$1\r\n1\r\n$1\r\nk\r\n$1\r\nt\r\n"
                        "$4\r\n5000\r\n",
                        strlen(redlock__extend_script), redlock__extend_script);
-    assert_wire(redlock__encode_extend("k", 1, "t", 5000), expected, (size_t)len);
+    assert_wire(redlock__encode_extend(&request, "k", 1, "t", 5000), expected, (size_t)len);
 
     len = snprintf(expected, sizeof(expected),
                    "*5\r\n$4\r\nEVAL\r\n$%zu\r\n%s\r\n$1\r\n1\r\n$1\r\nk\r\n$1\r\nt\r\n",
                    strlen(redlock__release_script), redlock__release_script);
-    assert_wire(redlock__encode_release("k", 1, "t"), expected, (size_t)len);
+    assert_wire(redlock__encode_release(&request, "k", 1, "t"), expected, (size_t)len);
 }
 END_TEST
 
 START_TEST(native_commands_compare_first)
 {
-    ASSERT_WIRE(redlock__encode_extend_native("k", 1, "t0ken", 5000),
+    ASSERT_WIRE(redlock__encode_extend_native(&request, "k", 1, "t0ken", 5000),
                 "*8\r\n$3\r\nSET\r\n$1\r\nk\r\n$5\r\nt0ken\r\n$4\r\nIFEQ\r\n$5\r\nt0ken\r\n"
                 "$3\r\nGET\r\n$2\r\nPX\r\n$4\r\n5000\r\n");
-    ASSERT_WIRE(redlock__encode_delifeq("a\0b", 3, "t"),
+    ASSERT_WIRE(redlock__encode_delifeq(&request, "a\0b", 3, "t"),
                 "*3\r\n$7\r\nDELIFEQ\r\n$3\r\na\0b\r\n$1\r\nt\r\n");
-    ASSERT_WIRE(redlock__encode_delex("a\0b", 3, "t"),
+    ASSERT_WIRE(redlock__encode_delex(&request, "a\0b", 3, "t"),
                 "*4\r\n$5\r\nDELEX\r\n$3\r\na\0b\r\n$4\r\nIFEQ\r\n$1\r\nt\r\n");
 }
 END_TEST
@@ -89,21 +91,22 @@ START_TEST(release_asks_whether_somebody_waits)
                        "*6\r\n$4\r\nEVAL\r\n$%zu\r\n%s\r\n$1\r\n1\r\n$1\r\nk\r\n$1\r\nt\r\n"
                        "$17\r\nredlock:waiting:k\r\n",
                        strlen(redlock__release_script), redlock__release_script);
-    assert_wire(redlock__encode_release_asking("k", 1, "t"), expected, (size_t)len);
+    assert_wire(redlock__encode_release_asking(&request, "k", 1, "t"), expected, (size_t)len);
 }
 END_TEST
 
 START_TEST(waiting_and_waking)
 {
-    ASSERT_WIRE(redlock__encode_waiting("k\0", 2, 5000),
+    ASSERT_WIRE(redlock__encode_waiting(&request, "k\0", 2, 5000),
                 "*5\r\n$3\r\nSET\r\n$18\r\nredlock:waiting:k\0\r\n$1\r\n1\r\n$2\r\nPX\r\n"
                 "$4\r\n5000\r\n");
-    ASSERT_WIRE(redlock__encode_block("k", 1, 3),
+    ASSERT_WIRE(redlock__encode_block(&request, "k", 1, 3),
                 "*3\r\n$5\r\nBLPOP\r\n$14\r\nredlock:wake:k\r\n$1\r\n3\r\n");
-    ASSERT_WIRE(redlock__encode_push("k", 1, 0, 9), "*2\r\n$3\r\nDEL\r\n$14\r\nredlock:wake:k\r\n");
-    ASSERT_WIRE(redlock__encode_push("k", 1, 1, 9),
+    ASSERT_WIRE(redlock__encode_push(&request, "k", 1, 0, 9),
+                "*2\r\n$3\r\nDEL\r\n$14\r\nredlock:wake:k\r\n");
+    ASSERT_WIRE(redlock__encode_push(&request, "k", 1, 1, 9),
                 "*3\r\n$5\r\nLPUSH\r\n$14\r\nredlock:wake:k\r\n$1\r\n1\r\n");
-    ASSERT_WIRE(redlock__encode_push("k", 1, 2, 9),
+    ASSERT_WIRE(redlock__encode_push(&request, "k", 1, 2, 9),
                 "*3\r\n$7\r\nPEXPIRE\r\n$14\r\nredlock:wake:k\r\n$1\r\n9\r\n");
 }
 END_TEST
@@ -136,15 +139,15 @@ END_TEST
 
 START_TEST(questions_for_facts)
 {
-    ASSERT_WIRE(redlock__encode_fact(REDLOCK__CMD_INFO_SERVER),
+    ASSERT_WIRE(redlock__encode_fact(&request, REDLOCK__CMD_INFO_SERVER),
                 "*2\r\n$4\r\nINFO\r\n$6\r\nserver\r\n");
-    ASSERT_WIRE(redlock__encode_fact(REDLOCK__CMD_INFO_REPLICATION),
+    ASSERT_WIRE(redlock__encode_fact(&request, REDLOCK__CMD_INFO_REPLICATION),
                 "*2\r\n$4\r\nINFO\r\n$11\r\nreplication\r\n");
-    ASSERT_WIRE(redlock__encode_fact(REDLOCK__CMD_SETTINGS),
+    ASSERT_WIRE(redlock__encode_fact(&request, REDLOCK__CMD_SETTINGS),
                 "*3\r\n$6\r\nCONFIG\r\n$3\r\nGET\r\n$12\r\n*a[px][pm]e*\r\n");
-    ASSERT_WIRE(redlock__encode_fact(REDLOCK__CMD_MARKER),
+    ASSERT_WIRE(redlock__encode_fact(&request, REDLOCK__CMD_MARKER),
                 "*2\r\n$3\r\nGET\r\n$13\r\nredlock:fleet\r\n");
-    ASSERT_WIRE(redlock__encode_fact(REDLOCK__CMD_TIME), "*1\r\n$4\r\nTIME\r\n");
+    ASSERT_WIRE(redlock__encode_fact(&request, REDLOCK__CMD_TIME), "*1\r\n$4\r\nTIME\r\n");
 }
 END_TEST
 
@@ -158,8 +161,8 @@ START_TEST(seen_has_one_key_named_after_the_run)
                  "*5\r\n$4\r\nEVAL\r\n$%zu\r\n%s\r\n$1\r\n1\r\n$53\r\nredlock:seen:" RUN_ID "\r\n"
                  "$5\r\n70000\r\n",
                  strlen(redlock__seen_script), redlock__seen_script);
-    assert_wire(redlock__encode_seen(RUN_ID, 70000), expected, (size_t)len);
-    assert_wire(redlock__encode_seen(RUN_ID "beyond", 70000), expected, (size_t)len);
+    assert_wire(redlock__encode_seen(&request, RUN_ID, 70000), expected, (size_t)len);
+    assert_wire(redlock__encode_seen(&request, RUN_ID "beyond", 70000), expected, (size_t)len);
 }
 END_TEST
 
@@ -176,8 +179,8 @@ START_TEST(mark_compares_before_it_writes)
                      "$53\r\nredlock:seen:" RUN_ID "\r\n$%zu\r\n%s\r\n$%zu\r\n%s\r\n$3\r\nnew\r\n",
                      strlen(redlock__mark_script), redlock__mark_script, strlen(cases[i].old),
                      cases[i].old, strlen(cases[i].seen), cases[i].seen);
-        assert_wire(redlock__encode_mark(RUN_ID, cases[i].old, cases[i].seen, "new"), expected,
-                    (size_t)len);
+        assert_wire(redlock__encode_mark(&request, RUN_ID, cases[i].old, cases[i].seen, "new"),
+                    expected, (size_t)len);
     }
 }
 END_TEST
@@ -192,42 +195,43 @@ START_TEST(fenced_commands_carry_four_keys)
                        "$1\r\nt\r\n$4\r\n5000\r\n$2\r\n41\r\n$10\r\nrun=a "
                        "base\r\n$9\r\n604800000\r\n",
                        strlen(redlock__grant_script), redlock__grant_script);
-    assert_wire(redlock__encode_grant("k", 1, "t", 5000, 41, "run=a base"), expected, (size_t)len);
+    assert_wire(redlock__encode_grant(&request, "k", 1, "t", 5000, 41, "run=a base"), expected,
+                (size_t)len);
 
     len = snprintf(expected, sizeof(expected),
                    "*11\r\n$4\r\nEVAL\r\n$%zu\r\n%s\r\n$1\r\n4\r\n$1\r\nk\r\n"
                    "$17\r\nredlock:fence:{k}\r\n$12\r\nredlock:base\r\n$13\r\nredlock:floor\r\n"
                    "$1\r\nt\r\n$2\r\n42\r\n$10\r\nrun=a base\r\n$9\r\n604800000\r\n",
                    strlen(redlock__settle_script), redlock__settle_script);
-    assert_wire(redlock__encode_settle("k", 1, "t", 42, "run=a base"), expected, (size_t)len);
+    assert_wire(redlock__encode_settle(&request, "k", 1, "t", 42, "run=a base"), expected,
+                (size_t)len);
 
     len = snprintf(expected, sizeof(expected),
                    "*10\r\n$4\r\nEVAL\r\n$%zu\r\n%s\r\n$1\r\n3\r\n$12\r\nredlock:base\r\n"
                    "$13\r\nredlock:floor\r\n$13\r\nredlock:fleet\r\n$3\r\nold\r\n$3\r\nnew\r\n"
                    "$2\r\n17\r\n$4\r\nmark\r\n",
                    strlen(redlock__recover_script), redlock__recover_script);
-    assert_wire(redlock__encode_recover("old", "new", 17, "mark"), expected, (size_t)len);
+    assert_wire(redlock__encode_recover(&request, "old", "new", 17, "mark"), expected, (size_t)len);
 }
 END_TEST
 
 START_TEST(a_counter_is_named_after_any_key)
 {
     static char key[REDLOCK_MAX_KEY_LEN + 1] = "a\0}\r\n{";
-    struct redlock__bytes bytes = redlock__encode_grant(key, 6, "t", 1, 0, "b");
     static const char counter[] = "$22\r\nredlock:fence:{a\0}\r\n{}\r\n";
     bool found = false;
 
-    ck_assert_uint_ne(bytes.len, 0);
-    for (size_t i = 0; i + sizeof(counter) - 1 <= bytes.len; i++)
-        found = found || memcmp(redlock__bytes_data(&bytes) + i, counter, sizeof(counter) - 1) == 0;
+    redlock__encode_grant(&request, key, 6, "t", 1, 0, "b");
+    ck_assert_uint_ne(request.len, 0);
+    for (size_t i = 0; i + sizeof(counter) - 1 <= request.len; i++)
+        found = found || memcmp(redlock__bytes_data(&request) + i, counter, sizeof(counter) - 1) == 0;
     ck_assert(found);
-    redlock__bytes_free(&bytes);
-    bytes = redlock__encode_settle(key, REDLOCK_MAX_KEY_LEN, "t", 1, "b");
-    ck_assert_uint_ne(bytes.len, 0);
-    ck_assert_uint_gt(bytes.len, 2 * REDLOCK_MAX_KEY_LEN);
-    redlock__bytes_free(&bytes);
-    ck_assert_uint_eq(redlock__encode_grant(key, sizeof(key), "t", 1, 0, "b").len, 0);
-    ck_assert_uint_eq(redlock__encode_settle(key, sizeof(key), "t", 1, "b").len, 0);
+    redlock__bytes_free(&request);
+    redlock__encode_settle(&request, key, REDLOCK_MAX_KEY_LEN, "t", 1, "b");
+    ck_assert_uint_gt(request.len, 2 * REDLOCK_MAX_KEY_LEN);
+    redlock__bytes_free(&request);
+    ck_assert_uint_eq(redlock__encode_grant(&request, key, sizeof(key), "t", 1, 0, "b")->len, 0);
+    ck_assert_uint_eq(redlock__encode_settle(&request, key, sizeof(key), "t", 1, "b")->len, 0);
 }
 END_TEST
 
@@ -245,10 +249,11 @@ END_TEST
 
 START_TEST(greeting_commands)
 {
-    ASSERT_WIRE(redlock__encode_auth(NULL, "pw"), "*2\r\n$4\r\nAUTH\r\n$2\r\npw\r\n");
-    ASSERT_WIRE(redlock__encode_auth("me", "pw"), "*3\r\n$4\r\nAUTH\r\n$2\r\nme\r\n$2\r\npw\r\n");
-    ASSERT_WIRE(redlock__encode_select(12), "*2\r\n$6\r\nSELECT\r\n$2\r\n12\r\n");
-    ASSERT_WIRE(redlock__encode_setname("lib"),
+    ASSERT_WIRE(redlock__encode_auth(&request, NULL, "pw"), "*2\r\n$4\r\nAUTH\r\n$2\r\npw\r\n");
+    ASSERT_WIRE(redlock__encode_auth(&request, "me", "pw"),
+                "*3\r\n$4\r\nAUTH\r\n$2\r\nme\r\n$2\r\npw\r\n");
+    ASSERT_WIRE(redlock__encode_select(&request, 12), "*2\r\n$6\r\nSELECT\r\n$2\r\n12\r\n");
+    ASSERT_WIRE(redlock__encode_setname(&request, "lib"),
                 "*3\r\n$6\r\nCLIENT\r\n$7\r\nSETNAME\r\n$3\r\nlib\r\n");
 }
 END_TEST

@@ -49,7 +49,7 @@ START_TEST(a_removal_under_way_is_not_sent_twice)
 {
     struct redlock__grant grant = granted(0x3);
     abandon(&grant);
-    redlock__grant_removing(&grant, 0);
+    redlock__grant_removing(&grant, UINT32_C(1) << 0);
     ck_assert_uint_eq(redlock__grant_to_remove(&grant, now), 0x2);
     redlock__grant_removed(&grant, 0, REDLOCK_VOTE_OURS, again);
     ck_assert_uint_eq(redlock__grant_to_remove(&grant, now), 0x2);
@@ -79,7 +79,7 @@ START_TEST(any_lock_answer_ends_what_is_owed)
     abandon(&grant);
     for (uint32_t i = 0; i < 3; i++) {
         ck_assert(!redlock__grant_done(&grant));
-        redlock__grant_removing(&grant, i);
+        redlock__grant_removing(&grant, UINT32_C(1) << i);
         redlock__grant_removed(&grant, i, votes[i], again);
     }
     ck_assert(redlock__grant_done(&grant));
@@ -92,10 +92,10 @@ START_TEST(a_removal_lost_with_its_connection_is_owed_again)
     struct redlock__grant grant = granted(0x1);
     redlock__grant_set_answer(&grant, 0, REDLOCK_VOTE_OURS);
     abandon(&grant);
-    redlock__grant_removing(&grant, 0);
+    redlock__grant_removing(&grant, UINT32_C(1) << 0);
     redlock__grant_dropped(&grant, 0, false, true);
     ck_assert_uint_eq(redlock__grant_to_remove(&grant, now), 0x1);
-    redlock__grant_removing(&grant, 0);
+    redlock__grant_removing(&grant, UINT32_C(1) << 0);
     redlock__grant_removed(&grant, 0, REDLOCK_VOTE_OURS, again);
     ck_assert(redlock__grant_done(&grant)); /* the SET was answered: nothing can overtake */
 }
@@ -106,13 +106,13 @@ START_TEST(a_removal_that_may_have_overtaken_its_set_is_sent_once_more_later)
     struct redlock__grant grant = granted(0x1);
     redlock__grant_dropped(&grant, 0, true, true);
     abandon(&grant);
-    redlock__grant_removing(&grant, 0);
+    redlock__grant_removing(&grant, UINT32_C(1) << 0);
     redlock__grant_removed(&grant, 0, REDLOCK_VOTE_FREE, again);
     ck_assert_uint_eq(redlock__grant_to_remove(&grant, again - 1), 0);
     ck_assert_int_eq(redlock__grant_next_deadline(&grant), again);
     redlock__grant_handle_deadline(&grant, again);
     ck_assert_uint_eq(redlock__grant_to_remove(&grant, again), 0x1);
-    redlock__grant_removing(&grant, 0);
+    redlock__grant_removing(&grant, UINT32_C(1) << 0);
     redlock__grant_removed(&grant, 0, REDLOCK_VOTE_FREE, 2 * again);
     ck_assert(redlock__grant_done(&grant)); /* twice is enough */
 }
@@ -124,7 +124,7 @@ START_TEST(a_set_that_was_never_written_cannot_be_overtaken)
     redlock__grant_dropped(&grant, 0, true, false);
     ck_assert_uint_eq(grant.unanswered, 0);
     abandon(&grant);
-    redlock__grant_removing(&grant, 0);
+    redlock__grant_removing(&grant, UINT32_C(1) << 0);
     redlock__grant_removed(&grant, 0, REDLOCK_VOTE_FREE, again);
     ck_assert(redlock__grant_done(&grant));
 }
@@ -135,12 +135,12 @@ START_TEST(a_refused_removal_is_tried_once_more_and_then_left_to_the_ttl)
     struct redlock__grant grant = granted(0x1);
     redlock__grant_set_answer(&grant, 0, REDLOCK_VOTE_OURS);
     abandon(&grant);
-    redlock__grant_removing(&grant, 0);
+    redlock__grant_removing(&grant, UINT32_C(1) << 0);
     redlock__grant_removed(&grant, 0, REDLOCK_VOTE_ERROR, again);
     ck_assert_uint_eq(redlock__grant_to_remove(&grant, again - 1), 0);
     redlock__grant_handle_deadline(&grant, again);
     ck_assert_uint_eq(redlock__grant_to_remove(&grant, again), 0x1);
-    redlock__grant_removing(&grant, 0);
+    redlock__grant_removing(&grant, UINT32_C(1) << 0);
     redlock__grant_removed(&grant, 0, REDLOCK_VOTE_ERROR, 2 * again);
     ck_assert(redlock__grant_done(&grant));
 }
@@ -165,7 +165,7 @@ END_TEST
 
 static void left_behind(struct redlock__grant *grant, uint32_t node, uint32_t round, int64_t ttl_ms)
 {
-    redlock__grant_asked(grant, node, round, ttl_ms, now);
+    redlock__grant_asked(grant, UINT32_C(1) << node, round, ttl_ms, now);
     redlock__grant_left(grant, node, ttl_ms);
     grant->asked &= ~(UINT32_C(1) << node);
 }
@@ -191,8 +191,8 @@ END_TEST
 START_TEST(what_is_left_behind_after_a_raise_may_be_from_before_it)
 {
     struct redlock__grant grant = granted(0x7);
-    redlock__grant_asked(&grant, 0, 1, TTL_MS, now);
-    redlock__grant_asked(&grant, 0, 2, 2 * TTL_MS, now);
+    redlock__grant_asked(&grant, UINT32_C(1) << 0, 1, TTL_MS, now);
+    redlock__grant_asked(&grant, UINT32_C(1) << 0, 2, 2 * TTL_MS, now);
     redlock__grant_left(&grant, 0, TTL_MS);
     redlock__grant_left(&grant, 0, 2 * TTL_MS);
     ck_assert_uint_eq(redlock__grant_cut(&grant, 2 * TTL_MS), 0x1);
@@ -203,8 +203,8 @@ START_TEST(an_answer_to_the_newest_is_one_to_all)
 {
     struct redlock__grant grant = granted(0x7);
     int64_t cut_ms;
-    redlock__grant_asked(&grant, 0, 1, TTL_MS, now);
-    redlock__grant_asked(&grant, 0, 2, TTL_MS, now);
+    redlock__grant_asked(&grant, UINT32_C(1) << 0, 1, TTL_MS, now);
+    redlock__grant_asked(&grant, UINT32_C(1) << 0, 2, TTL_MS, now);
     redlock__grant_told(&grant, 0, 1);
     ck_assert_uint_eq(redlock__grant_share(&grant, &cut_ms), 0x1);
     ck_assert_int_eq(cut_ms, TTL_MS);
@@ -219,7 +219,7 @@ START_TEST(who_gets_the_token_is_told_the_least_that_may_arrive)
     struct redlock__grant grant = granted(0x7), other = {.written = 0x7};
     int64_t cut_ms;
     left_behind(&grant, 0, 1, TTL_MS);
-    redlock__grant_asked(&grant, 1, 2, 3 * TTL_MS, now);
+    redlock__grant_asked(&grant, UINT32_C(1) << 1, 2, 3 * TTL_MS, now);
     ck_assert_uint_eq(redlock__grant_share(&grant, &cut_ms), 0x3);
     ck_assert_int_eq(cut_ms, TTL_MS);
     redlock__grant_warn(&other, 0x3, cut_ms);

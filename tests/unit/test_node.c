@@ -258,9 +258,10 @@ END_TEST
 
 static void ask_time(uint32_t round)
 {
-    struct redlock__bytes bytes = redlock__encode_fact(REDLOCK__CMD_TIME);
+    struct redlock__bytes bytes;
     struct redlock__tag tag = {.command = REDLOCK__CMD_TIME, .round = round};
-    ck_assert(redlock__node_request(node, &tag, &bytes, now + MS(50), now));
+    ck_assert(redlock__node_request(node, &tag, redlock__encode_fact(&bytes, REDLOCK__CMD_TIME),
+                                    now + MS(50), now));
     redlock__bytes_free(&bytes);
 }
 
@@ -517,7 +518,8 @@ START_TEST(output_survives_any_partial_sends)
     parameter = (size_t)_i;
     make_ready();
     for (uint32_t round = 0; round < 20; round++) {
-        struct redlock__bytes bytes = redlock__encode_set("key", 3, "token", 1000);
+        struct redlock__bytes bytes;
+        redlock__encode_set(&bytes, "key", 3, "token", 1000);
         memcpy(expected + expected_len, redlock__bytes_data(&bytes), bytes.len);
         expected_len += bytes.len;
         redlock__bytes_free(&bytes);

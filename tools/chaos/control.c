@@ -101,13 +101,13 @@ static void answer_yes(struct redlock__bytes *bytes)
         memcpy(at, yes, sizeof yes - 1);
 }
 
-WRAPPED(struct redlock__bytes, redlock__encode_settle,
-        (const void *key, size_t key_len, const char *token, int64_t fence, const char *base))
+WRAPPED(struct redlock__bytes *, redlock__encode_settle,
+        (struct redlock__bytes * bytes, const void *key, size_t key_len, const char *token,
+         int64_t fence, const char *base))
 {
-    struct redlock__bytes bytes = __real_redlock__encode_settle(key, key_len, token, fence, base);
-
+    (void)__real_redlock__encode_settle(bytes, key, key_len, token, fence, base);
     if (weakness == SETTLE_BLIND)
-        answer_yes(&bytes);
+        answer_yes(bytes);
     return bytes;
 }
 
