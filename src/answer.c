@@ -118,7 +118,7 @@ static bool rule_matches(const struct rule *rule, const struct redisReply *reply
         return false;
     switch (rule->match) {
     case MATCH_OK:
-        return reply->len == 2 && starts_with(reply, "OK");
+        return reply->len == 2 && memcmp(reply->str, "OK", 2) == 0;
     case MATCH_INTEGER:
         return rule->integer == reply->integer;
     case MATCH_NUMBER:

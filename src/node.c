@@ -445,7 +445,8 @@ bool redlock__node_pull(struct redlock__node *node, int64_t now_ns,
             return true;
     if (!redlock__replies_any(&node->replies))
         return false;
-    settle_greeting(node, now_ns);
+    if (node->seen.phase != REDLOCK__NODE_PHASE_READY)
+        settle_greeting(node, now_ns);
     /* Reading may fail the link, and then there is something dropped to tell. */
     return pull_answer(node, now_ns, event) || pull_dropped(node, event);
 }

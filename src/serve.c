@@ -56,7 +56,7 @@ struct redlock__grant *redlock__grant_new(struct redlock__engine *engine,
 
 void redlock__grant_free_if_done(struct redlock__engine *engine, struct redlock__grant *grant)
 {
-    if (!redlock__grant_done(grant))
+    if (grant->requests > 0 || !redlock__grant_done(grant))
         return;
     if (grant->prev != NULL)
         grant->prev->next = grant->next;
