@@ -190,7 +190,9 @@ void redlock__engine_deliver(struct redlock__engine *engine, uint32_t node,
                                                .vote = event->answer.vote,
                                                .number = event->answer.value,
                                                .text = event->answer.text,
-                                               .jitter = redlock__engine_jitter(engine)};
+                                               .jitter = 0};
+            if (lease->state == REDLOCK__LEASE_ACQUIRING)
+                news.jitter = redlock__engine_jitter(engine);
             redlock__lease_answer(lease, &news, now_ns);
             redlock__engine_work_on(engine, lease);
         }

@@ -43,18 +43,26 @@ void redlock__hold_keep(struct redlock__lease *lease, uint32_t nodes, int64_t tt
 {
     for (uint32_t i = 0; i < lease->n; i++) {
         uint32_t ppm = lease->node_ppm != NULL ? lease->node_ppm[i] : lease->drift_ppm;
-        int64_t end_ns = redlock__deadline(lease->round.start_ns, ttl_ms, ppm);
+        int64_t end_ns;
 
-        if (has(nodes, i))
-            lease->votes[i].end_ns = redlock__add(end_ns, -lease->votes[i].shift_ns);
+        if (!has(nodes, i))
+            continue;
+        end_ns = redlock__deadline(lease->round.start_ns, ttl_ms, ppm);
+        lease->votes[i].end_ns = redlock__add(end_ns, -lease->votes[i].shift_ns);
     }
 }
 
 /* The quorum-th latest end of those counted: as long as a quorum keeps the key. */
 static int64_t quorum_end(const struct redlock__lease *lease)
 {
-    int64_t best = 0;
+    int64_t best = 0, first = REDLOCK__NEVER;
 
+    if (redlock__count(lease->counted) == lease->quorum) { /* all are needed */
+        for (uint32_t i = 0; i < lease->n; i++)
+            if (has(lease->counted, i))
+                first = redlock__min(first, lease->votes[i].end_ns);
+        return redlock__max(first, 0);
+    }
     for (uint32_t i = 0; i < lease->n; i++) {
         int64_t end_ns = lease->votes[i].end_ns;
         uint32_t as_late = 0;
