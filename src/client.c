@@ -56,6 +56,7 @@ static void free_parts(redlock_client *client)
     redlock__engine_free(client->engine);
     redlock__pool_drain(&client->spare_locks);
     redlock__pool_drain(&client->spare_extras);
+    redlock__free_seats(client);
     redlock__origin_free(client->origin);
     redlock__settings_free(client->settings);
     (void)pthread_cond_destroy(&client->called);
@@ -148,6 +149,7 @@ void redlock_client_free(redlock_client *client)
         redlock__io_free(client->io, false);
         redlock__origin_free(client->origin);
         redlock__settings_free(client->settings);
+        redlock__free_seats(client);
         free(client);
         return;
     }
@@ -377,7 +379,7 @@ int redlock_process(redlock_client *client)
         } while (redlock__dispatch_locked(client));
         client->processing = false;
     }
-    (void)pthread_mutex_unlock(&client->mutex);
+    redlock__unlock(client);
     (void)pthread_setcancelstate(cancel_state, NULL);
     return rc;
 }

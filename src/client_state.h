@@ -25,6 +25,16 @@ struct redlock__events {
     uint8_t kinds[4]; /* of redlock_event */
 };
 
+enum {
+    REDLOCK__SIGNALS = 32 /* sleepers woken together */
+};
+
+/* Where a caller sleeps. The client keeps it: it may be signalled a moment after the call. */
+struct redlock__seat {
+    struct redlock__seat *next; /* of those that are free */
+    pthread_cond_t verdict;
+};
+
 /* What somebody waits for, on the waiter's stack. */
 struct redlock__call {
     const struct redlock__lease *lease;
@@ -34,7 +44,7 @@ struct redlock__call {
     bool asleep;                                  /* in the client's list, on its condition */
     bool woken;                                   /* signalled, since its verdict is there */
     struct redlock__call *next, *prev;
-    pthread_cond_t verdict;
+    struct redlock__seat *seat;
 };
 
 struct redlock_client {
@@ -48,6 +58,9 @@ struct redlock_client {
     struct redlock__pool spare_locks, spare_extras;
     struct redlock__call *driver;
     struct redlock__call *asleep_head, *asleep_tail;
+    struct redlock__seat *seats;                       /* that are free */
+    struct redlock__seat *to_signal[REDLOCK__SIGNALS]; /* as soon as the mutex is free */
+    uint32_t signals;                                  /* of those */
     uint32_t woken;       /* sleepers whose verdict is there, and who have not come yet */
     bool brief;           /* the driver polls for DEFER_MS at most, and then sends */
     uint32_t unannounced; /* calls that end without an event of a lock */
@@ -111,6 +124,12 @@ static inline bool redlock__client_here(const redlock_client *client)
  * what it returns. */
 int redlock__enter(redlock_client *client);
 void redlock__leave(redlock_client *client, int cancel_state);
+
+/* Lets the mutex go, and then wakes whom redlock__settle_locked() found the verdict of: they want
+ * the mutex. Before any wait that lets it go, redlock__signal_locked() does the same. */
+void redlock__unlock(redlock_client *client);
+void redlock__signal_locked(redlock_client *client);
+void redlock__free_seats(redlock_client *client);
 
 /* After every change: sends, tells who waits, wakes the driver if it would miss something. */
 void redlock__settle_locked(redlock_client *client);

@@ -5,7 +5,8 @@
  * a poll that waits, or while code of the application runs. Whoever holds it may process: queue,
  * send, read. "Driver" is only the caller who sits in poll. A caller that finds no driver drives
  * until its own verdict, so a lone caller reads its answers itself and no thread is switched on its
- * path. All others sleep, each on its own condition, and are signalled when their verdict is there.
+ * path. All others sleep, each on its own condition, and are signalled when their verdict is there:
+ * once the mutex is free, or they would wake up only to wait for it.
  *
  * Who is woken. Three rules, checked by whoever changed something, before it lets the mutex go.
  * redlock__settle_locked(): a driver in poll is woken if its watch misses a link or a deadline, or
@@ -18,10 +19,13 @@
  *
  * Who sends. Callers announce themselves before they wait for the mutex, and those woken with
  * their verdict are known to come through it. Whoever sees others coming leaves the sending to
- * them, so that the writes of a crowd go out together; a brief poll of the driver bounds the delay.
+ * them, so that the writes of a crowd go out together; the driver, which polls no longer than
+ * DEFER_MS then, bounds the delay.
  * Without a thread, redlock_process() sends, for the same reason; its descriptor is made readable.
  */
 #include <assert.h>
+#include <poll.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "client_state.h"
@@ -92,12 +96,38 @@ void redlock__wake_party_locked(redlock_client *client, enum redlock__party part
         redlock__io_wake(client->io, party);
 }
 
+void redlock__signal_locked(redlock_client *client)
+{
+    while (client->signals > 0)
+        (void)pthread_cond_signal(&client->to_signal[--client->signals]->verdict);
+}
+
+void redlock__unlock(redlock_client *client)
+{
+    struct redlock__seat *seats[REDLOCK__SIGNALS];
+    uint32_t count = client->signals;
+
+    for (uint32_t i = 0; i < count; i++)
+        seats[i] = client->to_signal[i];
+    client->signals = 0;
+    (void)pthread_mutex_unlock(&client->mutex);
+    for (uint32_t i = 0; i < count; i++)
+        (void)pthread_cond_signal(&seats[i]->verdict);
+}
+
+static void signal_later_locked(redlock_client *client, struct redlock__seat *seat)
+{
+    if (client->signals == REDLOCK__SIGNALS)
+        redlock__signal_locked(client);
+    client->to_signal[client->signals++] = seat;
+}
+
 static void wake_call_locked(redlock_client *client, struct redlock__call *call)
 {
     if (call->asleep && !call->woken) {
         call->woken = true;
         client->woken++;
-        (void)pthread_cond_signal(&call->verdict);
+        signal_later_locked(client, call->seat);
     }
     if (call == client->driver)
         redlock__wake_party_locked(client, REDLOCK__DRIVER, INT64_MIN);
@@ -215,49 +245,89 @@ static void leave_locked(redlock_client *client)
     if (client->driver != NULL)
         return;
     if (client->asleep_head != NULL)
-        (void)pthread_cond_signal(&client->asleep_head->verdict);
+        signal_later_locked(client, client->asleep_head->seat);
     else
         redlock__wake_party_locked(client, REDLOCK__BACKGROUND, next_look_locked(client));
 }
 
 static void drive_locked(redlock_client *client, struct redlock__call *call)
 {
+    int64_t sends_ns = REDLOCK__NEVER; /* what woken callers are waited for with is sent then */
+
     client->driver = call;
     while (!call_is_over(call)) {
         int64_t until_ns = redlock__engine_next_deadline(client->engine);
-        bool brief = client->woken > 0;
-        if (brief)
-            until_ns = redlock__min(until_ns, redlock__clock_ns() + redlock__ms_to_ns(DEFER_MS));
-        client->brief = brief;
+
+        client->brief = client->woken > 0;
+        if (!client->brief)
+            sends_ns = REDLOCK__NEVER;
+        else if (sends_ns == REDLOCK__NEVER)
+            sends_ns = redlock__add(redlock__clock_ns(), redlock__ms_to_ns(DEFER_MS));
+        until_ns = redlock__min(until_ns, sends_ns);
         redlock__io_watch(client->io, REDLOCK__DRIVER, REDLOCK__WATCH_ALL, until_ns);
-        (void)pthread_mutex_unlock(&client->mutex);
+        redlock__unlock(client);
         redlock__io_poll(client->io, REDLOCK__DRIVER);
         (void)pthread_mutex_lock(&client->mutex);
         redlock__io_read(client->io, REDLOCK__DRIVER);
-        client->brief = false;
-        if (brief)
+        if (sends_ns != REDLOCK__NEVER && redlock__clock_ns() >= sends_ns) {
+            sends_ns = REDLOCK__NEVER;
             redlock__io_flush(client->io);
+        }
         redlock__settle_locked(client);
     }
+    client->brief = false;
     client->driver = NULL;
+}
+
+static struct redlock__seat *take_seat_locked(redlock_client *client)
+{
+    struct redlock__seat *seat = client->seats;
+
+    if (seat != NULL) {
+        client->seats = seat->next;
+        return seat;
+    }
+    seat = calloc(1, sizeof *seat);
+    if (seat != NULL)
+        (void)pthread_cond_init(&seat->verdict, NULL);
+    return seat;
+}
+
+void redlock__free_seats(redlock_client *client)
+{
+    while (client->seats != NULL) {
+        struct redlock__seat *seat = client->seats;
+
+        client->seats = seat->next;
+        (void)pthread_cond_destroy(&seat->verdict);
+        free(seat);
+    }
 }
 
 static void sleep_locked(redlock_client *client, struct redlock__call *call)
 {
-    (void)pthread_cond_init(&call->verdict, NULL);
+    redlock__signal_locked(client);
+    call->seat = take_seat_locked(client);
+    if (call->seat == NULL) { /* without one it can only look again */
+        (void)pthread_mutex_unlock(&client->mutex);
+        (void)poll(NULL, 0, DEFER_MS);
+        (void)pthread_mutex_lock(&client->mutex);
+        return;
+    }
     call->asleep = true;
     call->next = NULL;
     call->prev = client->asleep_tail;
     *(call->prev != NULL ? &call->prev->next : &client->asleep_head) = call;
     client->asleep_tail = call;
-    (void)pthread_cond_wait(&call->verdict, &client->mutex);
+    (void)pthread_cond_wait(&call->seat->verdict, &client->mutex);
     *(call->prev != NULL ? &call->prev->next : &client->asleep_head) = call->next;
     *(call->next != NULL ? &call->next->prev : &client->asleep_tail) = call->prev;
     call->asleep = false;
     if (call->woken)
         client->woken--;
     call->woken = false;
-    (void)pthread_cond_destroy(&call->verdict);
+    call->seat->next = client->seats;
+    client->seats = call->seat;
 }
 
 void redlock__wait_locked(redlock_client *client, struct redlock__call *call)
@@ -290,7 +360,7 @@ void redlock__leave(redlock_client *client, int cancel_state)
 {
     redlock__settle_locked(client);
     leave_locked(client);
-    (void)pthread_mutex_unlock(&client->mutex);
+    redlock__unlock(client);
     (void)pthread_setcancelstate(cancel_state, NULL);
 }
 
@@ -307,7 +377,7 @@ static void call_back_locked(redlock_client *client, redlock_lock *lock)
     queue_callback_locked(lock);
     client->calling = lock;
     client->calling_thread = pthread_self();
-    (void)pthread_mutex_unlock(&client->mutex);
+    redlock__unlock(client);
     on_event(context, lock, event);
     (void)pthread_mutex_lock(&client->mutex);
     client->calling = NULL;
@@ -322,7 +392,7 @@ bool redlock__dispatch_locked(redlock_client *client)
     while (client->to_call_head != NULL)
         call_back_locked(client, client->to_call_head);
     while (client->line_waits) {
-        (void)pthread_mutex_unlock(&client->mutex);
+        redlock__unlock(client);
         client->settings->log(client->settings->log_context, client->line_level, client->line);
         (void)pthread_mutex_lock(&client->mutex);
         client->line_waits =
@@ -340,7 +410,7 @@ static void background_turn_locked(redlock_client *client)
     redlock__io_watch(client->io, REDLOCK__BACKGROUND,
                       all ? REDLOCK__WATCH_ALL : REDLOCK__WATCH_UNSETTLED,
                       next_look_locked(client));
-    (void)pthread_mutex_unlock(&client->mutex);
+    redlock__unlock(client);
     redlock__io_poll(client->io, REDLOCK__BACKGROUND);
     (void)pthread_mutex_lock(&client->mutex);
     redlock__io_read(client->io, REDLOCK__BACKGROUND);
@@ -358,6 +428,6 @@ void *redlock__run_background(void *argument)
         if (!redlock__dispatch_locked(client))
             background_turn_locked(client);
     }
-    (void)pthread_mutex_unlock(&client->mutex);
+    redlock__unlock(client);
     return NULL;
 }

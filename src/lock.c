@@ -22,6 +22,7 @@ static void silence_locked(redlock_lock *lock)
     if (lock->call != NULL && lock->lease != NULL) /* in that callback */
         redlock__engine_stop(client->engine, lock->lease, REDLOCK_CANCELLED, redlock__clock_ns());
     redlock__settle_locked(client);
+    redlock__signal_locked(client);
     while (client->calling == lock && !pthread_equal(client->calling_thread, pthread_self()))
         (void)pthread_cond_wait(&client->called, &client->mutex);
 }

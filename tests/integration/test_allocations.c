@@ -64,8 +64,10 @@ static void start_five(void)
 static redlock_client *settled_client(void)
 {
     redlock_options options = options_for(servers_uris(), N);
-    redlock_client *client = new_client(&options);
+    redlock_client *client;
 
+    options.node_timeout_ms = 5000; /* on a busy machine as well */
+    client = new_client(&options);
     AWAIT(is_settled(client, N));
     return client;
 }
