@@ -586,8 +586,11 @@ START_TEST(test_release_meets_renewal)
 
     for (int round = 0; round < 300; round++) {
         redlock_lock_options options = witnessed(&witness, 100);
-        redlock_lock *lock = acquire(client, "job", &options);
+        redlock_lock *lock;
         int rc;
+
+        options.wait_ms = 5000; /* where it took longer than that to hear of it, again */
+        lock = acquire(client, "job", &options);
         (void)poll(NULL, 0, 32 + round % 4); /* a third of the ttl */
         rc = redlock_release(lock);
         ck_assert_msg(rc == 0 || rc == REDLOCK_EXPIRED, "%s", redlock_strerror(rc));
@@ -680,7 +683,7 @@ static int finish(redlock_client *client, redlock_lock *lock)
 
 START_TEST(test_external_loop)
 {
-    redlock_client *client = new_client(1);
+    redlock_client *client = new_client_with(1, 1000);
     struct witness witness = {0};
     redlock_lock_options options = witnessed(&witness, 600);
     redlock_lock *lock = NULL, *second = NULL;
