@@ -331,7 +331,9 @@ typedef struct redlock_lock_options {
 
     int64_t min_validity_ms; /* 0: held only while more than this is left */
 
-    int renew;           /* 1: renew at a third of the ttl, in the background */
+    /* 1: renew in the background, at a third of the ttl. With renewals of others that begin at most
+     * 10 ms, and a 64th of the ttl, before: together with those. */
+    int renew;
     int64_t max_hold_ms; /* 0: no cap. Else renewal ends and the lock is lost after this */
 
     redlock_event_fn *on_event; /* NULL: none */

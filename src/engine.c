@@ -20,7 +20,8 @@
 #include "validity.h"
 
 enum {
-    GRACE_LEAST_MS = 25
+    GRACE_LEAST_MS = 25,
+    TOGETHER_MS = 10 /* renewals due within it begin together */
 };
 
 /* ---- small things -------------------------------------------------------- */
@@ -335,10 +336,26 @@ _Static_assert(offsetof(struct redlock__lease, timer) == 0 &&
                    offsetof(struct redlock__grant, timer) == 0,
                "a timer is found by its owner's address");
 
+/* Renewals that are due at nearly the same time begin at the same, and leave together. */
+static void join_renewals(struct redlock__engine *engine, int64_t now_ns)
+{
+    int64_t soon_ns = redlock__add(now_ns, redlock__ms_to_ns(TOGETHER_MS));
+    struct redlock__timer *timer;
+    bool joined = true;
+
+    while (joined && (timer = redlock__timers_take(&engine->lease_timers, soon_ns)) != NULL) {
+        struct redlock__lease *lease = (struct redlock__lease *)timer;
+
+        joined = redlock__lease_join_renewal(lease, now_ns);
+        redlock__engine_work_on(engine, lease);
+    }
+}
+
 /* Each is out of its heap until it has been served. */
 static void look_at_leases(struct redlock__engine *engine, int64_t now_ns)
 {
     struct redlock__timer *timer;
+    uint32_t renewals = 0;
 
     while ((timer = redlock__timers_take(&engine->lease_timers, now_ns)) != NULL) {
         struct redlock__lease *lease = (struct redlock__lease *)timer;
@@ -350,7 +367,10 @@ static void look_at_leases(struct redlock__engine *engine, int64_t now_ns)
         }
         redlock__lease_handle_deadline(lease, redlock__engine_jitter(engine), now_ns);
         redlock__engine_work_on(engine, lease);
+        renewals += lease->state == REDLOCK__LEASE_HELD && lease->wants == REDLOCK__WANT_EXTEND;
     }
+    if (renewals > 0)
+        join_renewals(engine, now_ns);
 }
 
 static void look_at_grants(struct redlock__engine *engine, int64_t now_ns)

@@ -18,6 +18,10 @@
 #include "hold.h"
 #include "validity.h"
 
+enum {
+    JOIN_PARTS = 64 /* of a ttl: a renewal begins one of them early, to leave with another */
+};
+
 static uint32_t all_nodes(const struct redlock__lease *lease)
 {
     return lease->n >= 32 ? UINT32_MAX : (UINT32_C(1) << lease->n) - 1;
@@ -519,6 +523,18 @@ static void wait_is_over(struct redlock__lease *lease, uint64_t jitter, int64_t 
     }
     give_up_acquire(lease, lease->last_reason == REDLOCK_PENDING ? REDLOCK_WAIT_DEADLINE
                                                                  : lease->last_reason);
+}
+
+bool redlock__lease_join_renewal(struct redlock__lease *lease, int64_t now_ns)
+{
+    int64_t early_ns = redlock__ms_to_ns(lease->config.ttl_ms) / JOIN_PARTS;
+
+    if (lease->state != REDLOCK__LEASE_HELD || lease->renew_ns == REDLOCK__NEVER ||
+        redlock__add(lease->renew_ns, -early_ns) > now_ns)
+        return false;
+    lease->renew_ns = REDLOCK__NEVER;
+    lease->wants |= REDLOCK__WANT_EXTEND;
+    return true;
 }
 
 void redlock__lease_handle_deadline(struct redlock__lease *lease, uint64_t jitter, int64_t now_ns)

@@ -203,6 +203,8 @@ bool redlock__lease_held(const struct redlock__lease *lease, int64_t now_ns);
 bool redlock__lease_due(const struct redlock__lease *lease, int64_t now_ns);
 
 int64_t redlock__lease_next_deadline(const struct redlock__lease *lease);
+/* A renewal of another lease begins: this one's does as well if it is due soon. */
+bool redlock__lease_join_renewal(struct redlock__lease *lease, int64_t now_ns);
 /* Loss first, then the wait's end, then renewal. */
 void redlock__lease_handle_deadline(struct redlock__lease *lease, uint64_t jitter, int64_t now_ns);
 

@@ -154,6 +154,22 @@ END_TEST
 
 /* ---- renewing ----------------------------------------------------------- */
 
+START_TEST(a_renewal_joins_another_if_it_is_due_soon)
+{
+    int64_t due_ns = t0 + TTL_MS * REDLOCK__MS / 3, early_ns = TTL_MS * REDLOCK__MS / 64;
+
+    hold("ooo");
+    ck_assert(!redlock__lease_join_renewal(lease, due_ns)); /* it doesn't renew */
+    lease->config.renew = true;
+    lease->renew_ns = due_ns;
+    ck_assert(!redlock__lease_join_renewal(lease, due_ns - early_ns - 1));
+    ck_assert_uint_eq(take_wants(), 0);
+    ck_assert(redlock__lease_join_renewal(lease, due_ns - early_ns));
+    ck_assert_uint_eq(take_wants(), REDLOCK__WANT_EXTEND);
+    ck_assert(!redlock__lease_join_renewal(lease, due_ns)); /* once */
+}
+END_TEST
+
 START_TEST(renewal_comes_at_a_third_of_the_ttl)
 {
     lease->config.renew = true;
@@ -337,6 +353,7 @@ static void add_extending(TCase *t)
 static void add_renewing(TCase *t)
 {
     tcase_add_test(t, renewal_comes_at_a_third_of_the_ttl);
+    tcase_add_test(t, a_renewal_joins_another_if_it_is_due_soon);
     tcase_add_test(t, failing_is_told_once_and_lost_once);
     tcase_add_test(t, a_renewal_after_a_failed_one_makes_it_well_again);
     tcase_add_test(t, the_cap_ends_renewal_and_then_the_hold);
