@@ -22,29 +22,34 @@ enum {
     SEEN_KEY_LEN = 64
 };
 
+/* A primary hashes the text of a script each time: those that locks need are kept short. */
+
 /* Compare, then set the time: a key that is gone stays gone. The time is only ever made longer. A
  * command that a dead connection left behind may arrive after a later one, and must not cut what
  * that one promised; a holder who wants less time lowers its own deadline. */
-const char redlock__extend_script[] = "local owner = redis.call('GET', KEYS[1]) "
-                                      "if owner == ARGV[1] then "
-                                      "local left = redis.call('PTTL', KEYS[1]) "
-                                      "if left >= tonumber(ARGV[2]) then "
-                                      "if ARGV[3] then redis.call('PEXPIRE', KEYS[1], left) end "
-                                      "return 1 end "
-                                      "return redis.call('PEXPIRE', KEYS[1], ARGV[2]) end "
-                                      "if owner then return -1 end "
-                                      "return 0";
+const char redlock__extend_script[] =
+    "local c,k,ttl=redis.call,KEYS[1],ARGV[2] "
+    "local owner=c('GET',k) "
+    "if owner==ARGV[1] then local left=c('PTTL',k) "
+    "if left<ttl+0 then left=ttl elseif not ARGV[3] then return 1 end "
+    "return c('PEXPIRE',k,left) end "
+    "return owner and -1 or 0";
+
+const char redlock__release_script[] =
+    "local owner=redis.call('GET',KEYS[1]) "
+    "if owner==ARGV[1] then return redis.call('DEL',KEYS[1]) end "
+    "return owner and -1 or 0";
 
 /* The key that says that somebody waits is no declared one, and asked for with pcall: a user
  * without rights on it must be able to release all the same. GET, since that is a right everybody
  * has. */
-const char redlock__release_script[] =
-    "local owner = redis.call('GET', KEYS[1]) "
-    "local gone = 0 "
-    "if owner == ARGV[1] then gone = redis.call('DEL', KEYS[1]) "
-    "elseif owner then gone = -1 end "
-    "if not ARGV[2] or redis.pcall('GET', ARGV[2]) ~= '1' then return gone end "
-    "return gone < 0 and -2 or 3 - gone";
+const char redlock__release_asking_script[] =
+    "local owner=redis.call('GET',KEYS[1]) "
+    "local gone=0 "
+    "if owner==ARGV[1] then gone=redis.call('DEL',KEYS[1]) "
+    "elseif owner then gone=-1 end "
+    "if redis.pcall('GET',ARGV[2])~='1' then return gone end "
+    "return gone<0 and -2 or 3-gone";
 
 /* Since when this run of the server is known to run, by its own clock, and what that shows now. A
  * script, so that the time written is the time of writing, however long the asker sleeps. The key
@@ -374,7 +379,7 @@ struct redlock__bytes *redlock__encode_release_asking(struct redlock__bytes *byt
     struct writer args = begin(bytes, 6);
     struct side_key waiting;
     make_side_key(&waiting, waiting_prefix, key, key_len);
-    add_script(&args, redlock__release_script, key, key_len, token);
+    add_script(&args, redlock__release_asking_script, key, key_len, token);
     add_bytes(&args, waiting.data, waiting.len);
     return end(&args);
 }

@@ -136,6 +136,7 @@ enum {
 /* The Lua texts, for the simulator, which recognizes them. */
 extern const char redlock__extend_script[];
 extern const char redlock__release_script[];
+extern const char redlock__release_asking_script[];
 extern const char redlock__seen_script[];
 extern const char redlock__mark_script[];
 extern const char redlock__grant_script[];

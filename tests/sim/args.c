@@ -121,7 +121,9 @@ enum sim_command sim_classify(const struct sim_args *args)
     if (sim_word(args, 0, "EVAL") && sim_text_is(args, 2, "1") && args->count >= 5) {
         if (sim_text_is(args, 1, redlock__extend_script) && args->count == 6)
             return SIM_EXTEND;
-        if (sim_text_is(args, 1, redlock__release_script) && (args->count == 5 || args->count == 6))
+        if (sim_text_is(args, 1, redlock__release_script) && args->count == 5)
+            return SIM_RELEASE;
+        if (sim_text_is(args, 1, redlock__release_asking_script) && args->count == 6)
             return SIM_RELEASE;
     }
     return SIM_UNKNOWN;

@@ -90,7 +90,7 @@ START_TEST(release_asks_whether_somebody_waits)
     int len = snprintf(expected, sizeof(expected),
                        "*6\r\n$4\r\nEVAL\r\n$%zu\r\n%s\r\n$1\r\n1\r\n$1\r\nk\r\n$1\r\nt\r\n"
                        "$17\r\nredlock:waiting:k\r\n",
-                       strlen(redlock__release_script), redlock__release_script);
+                       strlen(redlock__release_asking_script), redlock__release_asking_script);
     assert_wire(redlock__encode_release_asking(&request, "k", 1, "t"), expected, (size_t)len);
 }
 END_TEST
@@ -115,6 +115,7 @@ START_TEST(no_script_can_create_a_key)
 {
     ck_assert_ptr_null(strstr(redlock__extend_script, "SET"));
     ck_assert_ptr_null(strstr(redlock__release_script, "SET"));
+    ck_assert_ptr_null(strstr(redlock__release_asking_script, "SET"));
 }
 END_TEST
 
