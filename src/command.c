@@ -74,20 +74,23 @@ const char redlock__mark_script[] =
 static const char waiting_prefix[] = "redlock:waiting:";
 static const char wake_prefix[] = "redlock:wake:";
 
-/* Source of the three: docs/safety.md, "Fencing". The key comes last: an error in between leaves no
- * lock without its number. A counter that is missing, expired or evicted, starts at the floor. */
-const char redlock__grant_script[] =
-    "local floor = redis.call('GET', KEYS[4]) "
-    "if not floor or redis.call('GET', KEYS[3]) ~= ARGV[4] then return -2 end "
-    "if redis.call('GET', KEYS[1]) then return -1 end "
-    "local base = string.match(ARGV[4], '%d+$') "
-    "local f = math.max(tonumber(redis.call('GET', KEYS[2]) or floor), tonumber(base), "
-    "tonumber(ARGV[3])) + 1 "
-    "local text = string.format('%.0f', f) "
-    "redis.call('SET', KEYS[2], text, 'PX', ARGV[5]) "
-    "if f > tonumber(floor) then redis.call('SET', KEYS[4], text) end "
-    "redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2]) "
-    "return f";
+/* Source of the three: docs/safety.md, "Fencing". A counter that is missing, expired or evicted,
+ * starts at the floor.
+ *
+ * ARGV: token, ttl, number, base. The number is above the base and all that was heard of; only a
+ * primary that is ahead of it makes its own. What can go wrong does so before the first SET, in
+ * reading and calculating: an error leaves no lock without its number. A busy one raises nothing:
+ * each look at a held lock would write, and might come between its holder's grant and settling. */
+const char redlock__grant_script[] = "local c,k,a=redis.call,KEYS,ARGV "
+                                     "local floor=c('GET',k[4]) "
+                                     "if not floor or c('GET',k[3])~=a[4] then return -2 end "
+                                     "local f,last=a[3],c('GET',k[2]) or floor "
+                                     "if last-f>=0 then f=string.format('%.0f',last+1) end "
+                                     "local more=f-floor "
+                                     "if not c('SET',k[1],a[1],'NX','PX',a[2]) then return -1 end "
+                                     "c('SET',k[2],f,'PX','" REDLOCK__FENCE_TTL_MS "') "
+                                     "if more>0 then c('SET',k[4],f) end "
+                                     "return f+0";
 
 const char redlock__settle_script[] =
     "local floor = redis.call('GET', KEYS[4]) "
@@ -95,7 +98,7 @@ const char redlock__settle_script[] =
     "if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end "
     "local f = tonumber(ARGV[2]) "
     "if tonumber(redis.call('GET', KEYS[2]) or floor) > f then return -1 end "
-    "redis.call('SET', KEYS[2], ARGV[2], 'PX', ARGV[4]) "
+    "redis.call('SET', KEYS[2], ARGV[2], 'PX', '" REDLOCK__FENCE_TTL_MS "') "
     "if f > tonumber(floor) then redis.call('SET', KEYS[4], ARGV[2]) end "
     "return 1";
 
@@ -492,19 +495,37 @@ static bool add_fenced(struct writer *args, const char *script, const void *key,
     return true;
 }
 
+/* The number a base's text ends with; -1: none that we would write. */
+static int64_t base_number(const char *base)
+{
+    size_t end = strlen(base), at = end;
+    int64_t number = 0;
+
+    while (at > 0 && base[at - 1] >= '0' && base[at - 1] <= '9')
+        at--;
+    if (at == end)
+        return -1;
+    for (; at < end; at++) {
+        number = number * 10 + (base[at] - '0');
+        if (number > REDLOCK__FENCE_MAX)
+            return -1;
+    }
+    return number;
+}
+
 struct redlock__bytes *redlock__encode_grant(struct redlock__bytes *bytes, const void *key,
                                              size_t key_len, const char *token, int64_t ttl_ms,
                                              int64_t heard, const char *base)
 {
-    struct writer args = begin(bytes, 12);
+    struct writer args = begin(bytes, 11);
     char counter[REDLOCK_MAX_KEY_LEN + 32];
-    if (!add_fenced(&args, redlock__grant_script, key, key_len, counter))
+    int64_t number = base_number(base);
+    if (number < 0 || !add_fenced(&args, redlock__grant_script, key, key_len, counter))
         return bytes;
     add(&args, token);
     add_number(&args, ttl_ms);
-    add_number(&args, heard);
+    add_number(&args, (heard > number ? heard : number) + 1);
     add(&args, base);
-    add_number(&args, REDLOCK__FENCE_TTL_MS);
     return end(&args);
 }
 
@@ -512,14 +533,13 @@ struct redlock__bytes *redlock__encode_settle(struct redlock__bytes *bytes, cons
                                               size_t key_len, const char *token, int64_t fence,
                                               const char *base)
 {
-    struct writer args = begin(bytes, 11);
+    struct writer args = begin(bytes, 10);
     char counter[REDLOCK_MAX_KEY_LEN + 32];
     if (!add_fenced(&args, redlock__settle_script, key, key_len, counter))
         return bytes;
     add(&args, token);
     add_number(&args, fence);
     add(&args, base);
-    add_number(&args, REDLOCK__FENCE_TTL_MS);
     return end(&args);
 }
 

@@ -104,8 +104,9 @@ struct redlock__bytes *redlock__encode_pttl(struct redlock__bytes *bytes, const 
                                             size_t key_len);
 struct redlock__bytes *redlock__encode_get(struct redlock__bytes *bytes, const void *key,
                                            size_t key_len);
-/* A fenced lock. base: the text the primary's base must have, or it forgot. heard: the largest
- * number known of this name, so that those behind catch up. */
+/* A fenced lock. base: the text the primary's base must have, or it forgot; nothing is made of one
+ * that ends with no number. heard: the largest number known of this name, so that those behind
+ * catch up. */
 struct redlock__bytes *redlock__encode_grant(struct redlock__bytes *bytes, const void *key,
                                              size_t key_len, const char *token, int64_t ttl_ms,
                                              int64_t heard, const char *base);

@@ -23,9 +23,11 @@
 /* Numbers in Lua are exact to 2^53; what is above this was not made by us. */
 #define REDLOCK__FENCE_MAX (INT64_C(1) << 52)
 
+/* Of a name's counter: a week after its last grant. Text, being part of a script. */
+#define REDLOCK__FENCE_TTL_MS "604800000"
+
 enum {
-    REDLOCK__BASE_LEN = 80,           /* bytes of its text, final NUL included */
-    REDLOCK__FENCE_TTL_MS = 604800000 /* of a name's counter: a week after its last grant */
+    REDLOCK__BASE_LEN = 80 /* bytes of its text, final NUL included */
 };
 
 struct redlock__base {

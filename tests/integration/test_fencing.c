@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "command.h"
+#include "fence.h"
 #include "fenced.h"
 #include "locking.h"
 #include "proxy.h"
@@ -305,6 +307,134 @@ START_TEST(a_single_primary_counts_by_itself)
 }
 END_TEST
 
+/* ---- what the script does ----------------------------------------------- */
+
+/* As the library sends it. */
+static const char *grant(const char *number)
+{
+    return servers_command(0, "EVAL", redlock__grant_script, "4", "job", FENCED_COUNTER,
+                           REDLOCK__BASE_KEY, REDLOCK__FLOOR_KEY, "me", "5000", number, "base",
+                           NULL);
+}
+
+/* Texts; NULL: no such key. */
+static void put(const char *counter, const char *floor, const char *base)
+{
+    (void)servers_command(0, "FLUSHALL", NULL);
+    if (counter != NULL)
+        (void)servers_command(0, "SET", FENCED_COUNTER, counter, NULL);
+    if (floor != NULL)
+        (void)servers_command(0, "SET", REDLOCK__FLOOR_KEY, floor, NULL);
+    if (base != NULL)
+        (void)servers_command(0, "SET", REDLOCK__BASE_KEY, base, NULL);
+}
+
+static void assert_text(const char *key, const char *expected)
+{
+    const char *text = servers_command(0, "GET", key, NULL);
+
+    if (expected == NULL)
+        ck_assert_ptr_null(text);
+    else
+        ck_assert_str_eq(text, expected);
+}
+
+START_TEST(a_grant_is_above_all_that_is_known)
+{
+    static const struct {
+        const char *counter, *floor, *number, *granted, *floor_after;
+    } cases[] = {
+        {"7", "7", "8", "8", "8"},
+        {"7", "7", "1", "8", "8"},
+        {"7", "7", "20", "20", "20"},
+        {"7", "30", "8", "8", "30"}, /* another name leads */
+        {"7", "30", "31", "31", "31"},
+        {"7", "8", "8", "8", "8"},
+        {"9", "10", "8", "10", "10"}, /* digits are compared as numbers */
+        {"10", "10", "9", "11", "11"},
+        {"99", "99", "100", "100", "100"},
+        {NULL, "0", "1", "1", "1"},
+        {NULL, "41", "1", "42", "42"}, /* it had one, perhaps: from the floor */
+        {"99999999", "99999999", "1", "100000000", "100000000"},
+        {"999999999999999", "1", "7", "1000000000000000", "1000000000000000"},
+        {"4503599627370495", "4503599627370495", "1", "4503599627370496", "4503599627370496"},
+        {"7", "7", "4503599627370497", "4503599627370497", "4503599627370497"},
+    };
+
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        put(cases[i].counter, cases[i].floor, "base");
+        ck_assert_str_eq(grant(cases[i].number), cases[i].granted);
+        assert_text(FENCED_COUNTER, cases[i].granted);
+        assert_text(REDLOCK__FLOOR_KEY, cases[i].floor_after);
+        assert_text("job", "me");
+        ck_assert_int_gt(atol(servers_command(0, "PTTL", "job", NULL)), 0);
+        ck_assert_int_gt(atol(servers_command(0, "PTTL", FENCED_COUNTER, NULL)), 5000);
+        ck_assert_str_eq(servers_command(0, "PTTL", REDLOCK__FLOOR_KEY, NULL), "-1");
+    }
+}
+END_TEST
+
+/* Nothing is written then: least of all a lock without its number. */
+START_TEST(a_grant_that_is_none_writes_nothing)
+{
+    static const struct {
+        const char *counter, *floor, *base, *said;
+    } cases[] = {{"7", "7", "another", "-2"},
+                 {"7", "7", NULL, "-2"},
+                 {"7", NULL, "base", "-2"},
+                 {"x", "7", "base", NULL},
+                 {"7", "x", "base", NULL}};
+
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const char *said;
+
+        put(cases[i].counter, cases[i].floor, cases[i].base);
+        said = grant("9");
+        if (cases[i].said != NULL)
+            ck_assert_str_eq(said, cases[i].said);
+        else
+            ck_assert_msg(strncmp(said, "-ERR", 4) == 0, "%s", said);
+        assert_text("job", NULL);
+        assert_text(FENCED_COUNTER, cases[i].counter);
+        assert_text(REDLOCK__FLOOR_KEY, cases[i].floor);
+    }
+    put(NULL, "7", "base");
+    (void)servers_command(0, "LPUSH", FENCED_COUNTER, "7", NULL);
+    ck_assert_ptr_nonnull(strstr(grant("9"), "WRONGTYPE"));
+    assert_text("job", NULL);
+    assert_text(REDLOCK__FLOOR_KEY, "7");
+}
+END_TEST
+
+START_TEST(a_name_that_is_taken_keeps_its_key_and_numbers)
+{
+    put("7", "7", "base");
+    (void)servers_command(0, "SET", "job", "other", NULL);
+    ck_assert_str_eq(grant("9"), "-1");
+    assert_text("job", "other");
+    (void)servers_command(0, "DEL", "job", NULL);
+    (void)servers_command(0, "LPUSH", "job", "an element", NULL); /* as SET NX sees it */
+    ck_assert_str_eq(grant("9"), "-1");
+    ck_assert_str_eq(servers_command(0, "LLEN", "job", NULL), "1");
+    assert_text(FENCED_COUNTER, "7");
+    assert_text(REDLOCK__FLOOR_KEY, "7");
+}
+END_TEST
+
+/* A user who may read the counters but not write them. */
+START_TEST(without_a_right_to_count_there_is_no_lock)
+{
+    put("7", "7", "base");
+    ck_assert_str_eq(
+        servers_command(0, "ACL", "SETUSER", "default", "resetkeys", "~job", "%R~redlock:*", NULL),
+        "OK");
+    ck_assert_ptr_nonnull(strstr(grant("9"), "NOPERM"));
+    ck_assert_str_eq(servers_command(0, "ACL", "SETUSER", "default", "~*", NULL), "OK");
+    assert_text("job", NULL);
+    assert_text(FENCED_COUNTER, "7");
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("fencing");
@@ -328,6 +458,10 @@ int main(void)
     suite_add_tcase(suite, three);
     tcase_add_checked_fixture(one, set_up_one, tear_down);
     tcase_add_test(one, a_single_primary_counts_by_itself);
+    tcase_add_test(one, a_grant_is_above_all_that_is_known);
+    tcase_add_test(one, a_grant_that_is_none_writes_nothing);
+    tcase_add_test(one, a_name_that_is_taken_keeps_its_key_and_numbers);
+    tcase_add_test(one, without_a_right_to_count_there_is_no_lock);
     tcase_set_timeout(one, 60);
     suite_add_tcase(suite, one);
     srunner_run_all(runner, CK_NORMAL);

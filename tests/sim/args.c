@@ -113,10 +113,10 @@ enum sim_command sim_classify(const struct sim_args *args)
         args->count == 10)
         return SIM_RECOVER;
     if (sim_word(args, 0, "EVAL") && sim_text_is(args, 1, redlock__grant_script) &&
-        args->count == 12)
+        args->count == 11)
         return SIM_GRANT;
     if (sim_word(args, 0, "EVAL") && sim_text_is(args, 1, redlock__settle_script) &&
-        args->count == 11)
+        args->count == 10)
         return SIM_SETTLE;
     if (sim_word(args, 0, "EVAL") && sim_text_is(args, 2, "1") && args->count >= 5) {
         if (sim_text_is(args, 1, redlock__extend_script) && args->count == 6)

@@ -31,7 +31,7 @@ static int64_t max_of(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* Keys: 3 lock, 4 counter, 5 base, 6 floor. */
+/* Keys: 3 lock, 4 counter, 5 base, 6 floor. Argument 9: above what was heard of, and the base. */
 void sim_execute_grant(struct sim_server *server, struct sim_peer *peer,
                        const struct sim_args *args, int64_t now_ns, struct sim_reply *reply)
 {
@@ -52,15 +52,14 @@ void sim_execute_grant(struct sim_server *server, struct sim_peer *peer,
     number = server->settle == SIM_SETTLE_FORGETS ? 0 : top;
     if (counter != NULL)
         number = strtoll(counter->value, NULL, 10);
-    number = max_of(number, strtoll(strchr(base->value, ' ') + strlen(" base="), NULL, 10));
-    number = max_of(number, sim_number(args, 9)) + 1;
-    write_number(server, peer, args, 4, number, now_ns);
-    write_number(server, peer, args, 6, max_of(top, number), now_ns);
+    number = max_of(number + 1, sim_number(args, 9));
     sim_server_remove(server, args->data[3], args->len[3]);
     lock = sim_server_add(server, peer->database, args->data[3], args->len[3], args->data[7],
                           args->len[7], now_ns);
     lock->when_ms = sim_server_wall_ms(server, now_ns) + sim_number(args, 8);
     lock->late = peer->late;
+    write_number(server, peer, args, 4, number, now_ns);
+    write_number(server, peer, args, 6, max_of(top, number), now_ns);
     sim_say_integer(reply, number);
 }
 

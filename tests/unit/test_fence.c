@@ -1,4 +1,5 @@
-/* Texts of the base, each that somebody else wrote, and what a set of grants makes of a token. */
+/* Texts of the base, each that somebody else wrote; the number a grant asks for; and what a set of
+ * grants makes of a token. */
 #include "fence.h"
 
 #include <check.h>
@@ -6,6 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "command.h"
 
 #define RUN "89457ccbecf70183a277a64fa256ad1ff9713a15"
 
@@ -100,6 +103,38 @@ START_TEST(all_that_there_may_be_are_looked_at)
 }
 END_TEST
 
+/* The number before the base's text, and its length. */
+START_TEST(a_grant_asks_for_more_than_was_heard_of_and_the_base)
+{
+    static const struct {
+        int64_t heard;
+        const char *base, *wanted; /* NULL: nothing is sent */
+    } cases[] = {
+        {0, "run=a base=0", "\r\n$1\r\n1\r\n$12\r\n"},
+        {0, "run=a base=1764490000000", "\r\n$13\r\n1764490000001\r\n$24\r\n"},
+        {9, "run=a base=10", "\r\n$2\r\n11\r\n$13\r\n"},
+        {10, "run=a base=9", "\r\n$2\r\n11\r\n$12\r\n"},
+        {INT64_C(1) << 52, "run=a base=0", "\r\n$16\r\n4503599627370497\r\n$12\r\n"},
+        {0, "run=a base=4503599627370496", "\r\n$16\r\n4503599627370497\r\n$27\r\n"},
+        {0, "run=a base=4503599627370497", NULL},
+        {0, "run=a base=99999999999999999999999", NULL},
+        {0, "run=a base", NULL},
+        {0, "", NULL},
+    };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct redlock__bytes bytes =
+            redlock__encode_grant("k", 1, "t", 5000, cases[i].heard, cases[i].base);
+
+        ck_assert_int_eq(bytes.len != 0, cases[i].wanted != NULL);
+        if (cases[i].wanted != NULL)
+            ck_assert_ptr_nonnull(memmem(redlock__bytes_data(&bytes), bytes.len, cases[i].wanted,
+                                         strlen(cases[i].wanted)));
+        redlock__bytes_free(&bytes);
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("fence");
@@ -111,6 +146,7 @@ int main(void)
     tcase_add_loop_test(t, a_text_that_is_none_is_refused, 0, (int)(sizeof(bad) / sizeof(bad[0])));
     tcase_add_test(t, the_token_is_the_largest_and_who_has_it_is_settled);
     tcase_add_test(t, all_that_there_may_be_are_looked_at);
+    tcase_add_test(t, a_grant_asks_for_more_than_was_heard_of_and_the_base);
     suite_add_tcase(suite, t);
     srunner_run_all(runner, CK_NORMAL);
     failed = srunner_ntests_failed(runner);
