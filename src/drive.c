@@ -24,7 +24,6 @@
  * Without a thread, redlock_process() sends, for the same reason; its descriptor is made readable.
  */
 #include <assert.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -310,7 +309,7 @@ static void sleep_locked(redlock_client *client, struct redlock__call *call)
     call->seat = take_seat_locked(client);
     if (call->seat == NULL) { /* without one it can only look again */
         (void)pthread_mutex_unlock(&client->mutex);
-        (void)poll(NULL, 0, DEFER_MS);
+        redlock__poll(NULL, 0, redlock__ms_to_ns(DEFER_MS));
         (void)pthread_mutex_lock(&client->mutex);
         return;
     }
