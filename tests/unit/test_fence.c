@@ -123,9 +123,9 @@ START_TEST(a_grant_asks_for_more_than_was_heard_of_and_the_base)
     };
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        struct redlock__bytes bytes =
-            redlock__encode_grant("k", 1, "t", 5000, cases[i].heard, cases[i].base);
+        struct redlock__bytes bytes;
 
+        redlock__encode_grant(&bytes, "k", 1, "t", 5000, cases[i].heard, cases[i].base);
         ck_assert_int_eq(bytes.len != 0, cases[i].wanted != NULL);
         if (cases[i].wanted != NULL)
             ck_assert_ptr_nonnull(memmem(redlock__bytes_data(&bytes), bytes.len, cases[i].wanted,
