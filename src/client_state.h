@@ -57,6 +57,7 @@ struct redlock_client {
     struct redlock__io *io;
     struct redlock__pool spare_locks, spare_extras;
     struct redlock__call *driver;
+    uint32_t drives, drives_seen; /* how many drove; when the background thread last looked */
     struct redlock__call *asleep_head, *asleep_tail;
     struct redlock__seat *seats;                       /* that are free */
     struct redlock__seat *to_signal[REDLOCK__SIGNALS]; /* as soon as the mutex is free */

@@ -254,6 +254,7 @@ static void drive_locked(redlock_client *client, struct redlock__call *call)
     int64_t sends_ns = REDLOCK__NEVER; /* what woken callers are waited for with is sent then */
 
     client->driver = call;
+    client->drives++;
     while (!call_is_over(call)) {
         int64_t until_ns = redlock__engine_next_deadline(client->engine);
 
@@ -400,15 +401,25 @@ bool redlock__dispatch_locked(redlock_client *client)
     return any;
 }
 
+/* A driver that was there at the last look as well is one that waits for long. It looks after
+ * everything, and wakes the background thread when it leaves. */
+static bool driver_stays_locked(redlock_client *client)
+{
+    bool stays = client->driver != NULL && client->drives == client->drives_seen;
+
+    client->drives_seen = client->drives;
+    return stays;
+}
+
 /* Sleeps in poll until its next look; between two looks it watches what is being set up, and
  * everything only while a started operation has nobody else who reads its answers. */
 static void background_turn_locked(redlock_client *client)
 {
-    bool all = client->started > 0;
+    bool all = client->started > 0, needed = !driver_stays_locked(client) || all;
 
     redlock__io_watch(client->io, REDLOCK__BACKGROUND,
                       all ? REDLOCK__WATCH_ALL : REDLOCK__WATCH_UNSETTLED,
-                      next_look_locked(client));
+                      needed ? next_look_locked(client) : REDLOCK__NEVER);
     redlock__unlock(client);
     redlock__io_poll(client->io, REDLOCK__BACKGROUND);
     (void)pthread_mutex_lock(&client->mutex);
