@@ -326,7 +326,9 @@ typedef struct redlock_lock_options {
     int64_t ttl_ms;  /* 10000: how long the primaries keep the key */
     int64_t wait_ms; /* 0: exactly one attempt. D: all over by D. REDLOCK_WAIT_FOREVER */
 
-    int64_t retry_base_ms; /* 10: least delay between attempts, > 0 */
+    /* Between two polls of a lock that is busy: an attempt, or a look at enough primaries to know
+     * that one would be in vain. */
+    int64_t retry_base_ms; /* 10: least delay, > 0 */
     int64_t retry_cap_ms;  /* 1000: delays grow up to this, with jitter */
 
     int64_t min_validity_ms; /* 0: held only while more than this is left */

@@ -66,6 +66,8 @@ static const struct rule {
     {REDLOCK__CMD_PUSH, REDIS_REPLY_INTEGER, MATCH_TYPE, 0, REDLOCK_VOTE_OURS},
     {REDLOCK__CMD_REPLICAS, REDIS_REPLY_INTEGER, MATCH_TYPE, 0, REDLOCK_VOTE_OURS},
     {REDLOCK__CMD_PUSHED, REDIS_REPLY_INTEGER, MATCH_TYPE, 0, REDLOCK_VOTE_OURS},
+    {REDLOCK__CMD_PROBE, REDIS_REPLY_INTEGER, MATCH_INTEGER, -2, REDLOCK_VOTE_FREE},
+    {REDLOCK__CMD_PROBE, REDIS_REPLY_INTEGER, MATCH_TYPE, 0, REDLOCK_VOTE_FOREIGN},
 };
 
 void redlock__printable(char *to, size_t size, const char *from, size_t len)
@@ -220,7 +222,7 @@ void redlock__decode(enum redlock__command command, const struct redisReply *rep
                                                                   : REDLOCK__WAITS_NOBODY;
     else if (command == REDLOCK__CMD_PTTL || command == REDLOCK__CMD_HINT ||
              command == REDLOCK__CMD_GRANT || command == REDLOCK__CMD_PUSHED ||
-             command == REDLOCK__CMD_REPLICAS)
+             command == REDLOCK__CMD_PROBE || command == REDLOCK__CMD_REPLICAS)
         answer->value = reply->integer;
     else if (command == REDLOCK__CMD_GET || command == REDLOCK__CMD_OWNER ||
              command == REDLOCK__CMD_EXTEND_NATIVE)

@@ -40,6 +40,7 @@ enum redlock__command {
     REDLOCK__CMD_PUSH,           /* DEL, LPUSH: wakes one */
     REDLOCK__CMD_REPLICAS,       /* WAIT: how many have it (replicas.h) */
     REDLOCK__CMD_PUSHED,         /* PEXPIRE behind it: value 0 where one was woken */
+    REDLOCK__CMD_PROBE,          /* PTTL: whether it is still there (probe.c) */
     /* from here on facts (facts.h), in the greeting and in samples */
     REDLOCK__CMD_INFO_SERVER,
     REDLOCK__CMD_INFO_REPLICATION,
@@ -168,7 +169,7 @@ struct redlock__answer {
  *          waits.
  * GRANT:   n > 0 ours, value set; -1 foreign; -2 error, value set: it forgot its numbers.
  * SETTLE:  1 ours; 0 free: the key isn't ours; -1 free as well: its counter is above the token.
- * PTTL, HINT: -2 free; else foreign, value set.
+ * PTTL, HINT, PROBE: -2 free; else foreign, value set.
  * GET:     nil free; else foreign, text set.
  * EXTEND_NATIVE: nil free; a value foreign, text set: the key's owner before, which may be us.
  * RELEASE_NATIVE: 1 ours; 0 free, which may also be foreign.

@@ -277,6 +277,8 @@ static bool pump(struct redlock__engine *engine, uint32_t i, int64_t now_ns)
             deliver_inspection(engine, i, &event, now_ns);
         else if (event.tag.command == REDLOCK__CMD_PUSH || event.tag.command == REDLOCK__CMD_PUSHED)
             redlock__wake_pushed(engine, i, &event, now_ns);
+        else if (event.tag.command == REDLOCK__CMD_PROBE)
+            redlock__probe_answered(engine, i, &event, now_ns);
         else if (!redlock__native_news(engine, i, &event, now_ns))
             redlock__engine_deliver(engine, i, &event, now_ns);
     }

@@ -216,6 +216,14 @@ void redlock__pace_next(struct redlock__engine *engine, int64_t now_ns);
 /* Ready primaries that take more removals now. */
 uint32_t redlock__pace_removals(const struct redlock__engine *engine);
 
+/* ---- probe.c ---- */
+
+/* It is the turn of a lease that waits. True: primaries are asked whether an attempt would be in
+ * vain, and it waits on. */
+bool redlock__probe(struct redlock__engine *engine, struct redlock__lease *lease, int64_t now_ns);
+void redlock__probe_answered(struct redlock__engine *engine, uint32_t node,
+                             const struct redlock__node_event *event, int64_t now_ns);
+
 /* ---- serve.c ---- */
 
 /* A grant with a new token, or with `value` if that isn't NULL. */

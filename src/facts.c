@@ -50,6 +50,7 @@ enum redlock__fact redlock__fact_of(enum redlock__command command)
     case REDLOCK__CMD_BLOCK:
     case REDLOCK__CMD_PUSH:
     case REDLOCK__CMD_PUSHED:
+    case REDLOCK__CMD_PROBE:
     case REDLOCK__CMD_REPLICAS:
         break;
     }

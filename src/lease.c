@@ -120,16 +120,29 @@ static void give_up_acquire(struct redlock__lease *lease, int reason)
     redlock__hold_finish(lease, reason);
 }
 
-/* base <= pause <= cap, drawn anew each time; the upper end doubles. The last attempt is
- * placed so that it can still answer before the wait is over. */
+/* base <= pause <= cap, drawn anew each time, and not below least_ms; the upper end doubles. */
+static int64_t draw_pause(struct redlock__lease *lease, int64_t least_ms, uint64_t jitter)
+{
+    int64_t spread = redlock__max(lease->delay_ms - least_ms, 0) + 1;
+
+    return redlock__ms_to_ns(least_ms + (int64_t)(jitter % (uint64_t)spread));
+}
+
+static void grow_pause(struct redlock__lease *lease)
+{
+    int64_t cap = lease->config.retry_cap_ms;
+
+    lease->delay_ms = redlock__min(cap, lease->delay_ms > cap / 2 ? cap : 2 * lease->delay_ms);
+}
+
+/* The last attempt is placed so that it can still answer before the wait is over. */
 static void pause_or_give_up(struct redlock__lease *lease, int reason, uint64_t jitter,
                              int64_t now_ns)
 {
-    int64_t base = lease->config.retry_base_ms, cap = lease->config.retry_cap_ms;
+    int64_t base = lease->config.retry_base_ms;
     int64_t round_trip = redlock__add(now_ns, -lease->round.start_ns);
     int64_t base_end = redlock__add(now_ns, redlock__ms_to_ns(base));
     int64_t last = lease->wait_until_ns;
-    int64_t spread;
 
     lease->last_reason = reason;
     if (last != REDLOCK__NEVER)
@@ -138,12 +151,22 @@ static void pause_or_give_up(struct redlock__lease *lease, int reason, uint64_t 
         give_up_acquire(lease, reason);
         return;
     }
-    lease->delay_ms = redlock__min(cap, lease->delay_ms > cap / 2 ? cap : 2 * lease->delay_ms);
-    spread = redlock__max(lease->delay_ms - base, 0) + 1;
+    grow_pause(lease);
     lease->state = REDLOCK__LEASE_WAITING;
-    lease->retry_ns =
-        redlock__add(base_end, redlock__ms_to_ns((int64_t)(jitter % (uint64_t)spread)));
+    lease->retry_ns = redlock__add(now_ns, draw_pause(lease, base, jitter));
     lease->retry_ns = redlock__min(lease->retry_ns, last);
+}
+
+void redlock__lease_put_off(struct redlock__lease *lease, bool upper_half, uint64_t jitter,
+                            int64_t now_ns)
+{
+    int64_t least = lease->config.retry_base_ms;
+
+    assert(lease->state == REDLOCK__LEASE_WAITING);
+    grow_pause(lease);
+    if (upper_half)
+        least = redlock__max(least, lease->delay_ms / 2);
+    lease->retry_ns = redlock__add(now_ns, draw_pause(lease, least, jitter));
 }
 
 static void attempt_failed(struct redlock__lease *lease, int reason, uint64_t jitter,

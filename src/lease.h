@@ -198,6 +198,11 @@ int redlock__lease_margin(const struct redlock__lease *lease, int64_t now_ns);
 void redlock__lease_hint(struct redlock__lease *lease, int64_t pttl_ms, uint64_t jitter,
                          int64_t now_ns);
 
+/* WAITING, and an attempt now would be in vain: the next pause, as after one; upper_half: of those
+ * it could be. */
+void redlock__lease_put_off(struct redlock__lease *lease, bool upper_half, uint64_t jitter,
+                            int64_t now_ns);
+
 bool redlock__lease_held(const struct redlock__lease *lease, int64_t now_ns);
 /* WAITING and its retry time has come. */
 bool redlock__lease_due(const struct redlock__lease *lease, int64_t now_ns);

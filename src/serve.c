@@ -531,6 +531,8 @@ void redlock__serve_lease(struct redlock__engine *engine, struct redlock__lease 
         queue_up(engine, lease, now_ns);
         if (!may_attempt(engine, lease, now_ns))
             break;
+        if (redlock__probe(engine, lease, now_ns))
+            continue;
         begin_attempt(engine, lease, now_ns);
     }
     redlock__wake_settle(engine, lease->name, now_ns);

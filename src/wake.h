@@ -38,6 +38,8 @@ struct redlock__wake {
     bool waiting;               /* somebody of this client waits */
     bool blocked;               /* BLPOP is unanswered */
     bool got;                   /* a wake-up that hasn't been used */
+    bool doubted; /* it may be free: no more looking before the next attempt (probe.c) */
+    uint32_t probing, probe_no; /* primaries that owe an answer to the newest look */
     int64_t got_ns;
     int64_t idle_until_ns; /* not waiting: forgotten then */
 };
@@ -47,7 +49,8 @@ struct redlock__waker {
     uint64_t hashes[REDLOCK_MAX_NODES];           /* of the primaries */
     int64_t no_block_until_ns[REDLOCK_MAX_NODES]; /* it was refused */
     int64_t no_push_until_ns[REDLOCK_MAX_NODES];
-    bool said; /* that rights are missing */
+    uint32_t probes; /* looks so far (probe.c) */
+    bool said;       /* that rights are missing */
 };
 
 /* A primary's connection is READY: it has told who it is. */

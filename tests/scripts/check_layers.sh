@@ -53,6 +53,7 @@ calls         validity engine_state
 serve         validity engine_state
 native        validity engine_state
 pace          validity engine_state
+probe         validity engine_state
 watch         validity engine_state
 endpoint
 tls_options   endpoint
