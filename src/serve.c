@@ -117,19 +117,21 @@ static uint32_t send_grant(struct redlock__engine *engine, struct redlock__grant
     struct redlock__tag tag = {.owner = grant, .command = command, .round = round_no};
     int64_t deadline_ns = redlock__engine_node_deadline(engine, grant->ttl_ms, now_ns);
     struct redlock__bytes bytes;
-    uint32_t sent, asked;
+    uint32_t sent, woken = engine->n;
 
     if (engine->replicas.wanted != 0 &&
         (command == REDLOCK__CMD_SET || command == REDLOCK__CMD_EXTEND))
         return nodes == 0
                    ? 0
                    : redlock__replicas_send(engine, grant, command, round_no, ttl_ms, now_ns);
-    if (nodes != 0 && command == REDLOCK__CMD_RELEASE) {
-        asked = redlock__wake_asks(engine, grant, now_ns);
-        grant->asked_at = asked < engine->n ? asked + 1 : grant->asked_at;
+    if (nodes != 0 && command == REDLOCK__CMD_RELEASE)
+        woken = redlock__wake_removing(engine, grant, nodes, round_no != 0, now_ns);
+    if (command == REDLOCK__CMD_EXTEND || command == REDLOCK__CMD_RELEASE) {
+        sent = redlock__native_send(engine, grant, command, round_no, nodes, ttl_ms, now_ns);
+        if (woken < engine->n && (sent >> woken & 1) != 0)
+            redlock__wake_push(engine, grant->name, woken, now_ns);
+        return sent;
     }
-    if (command == REDLOCK__CMD_EXTEND || command == REDLOCK__CMD_RELEASE)
-        return redlock__native_send(engine, grant, command, round_no, nodes, ttl_ms, now_ns);
     if (nodes == 0)
         return 0;
     if (command == REDLOCK__CMD_SET)

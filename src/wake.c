@@ -23,6 +23,7 @@
 enum {
     BLOCK_S = 3,        /* then the key is renewed */
     WAITING_MS = 5000,  /* how long that key outlives a waiter */
+    SAID_MS = 1000,     /* who blocks again so soon after, does so without renewing it */
     PUSHED_MS = 1000,   /* how long an element waits for somebody between two attempts */
     IDLE_MS = 3000,     /* a connection is kept after its wait */
     SPARED = 32,        /* of so many gaps for others one is kept where nobody is known to wait */
@@ -104,8 +105,8 @@ static void refused(struct redlock__engine *engine, int64_t until_ns[], uint32_t
  * stays without a ttl until somebody waits for the name again, who then asks once in vain. To have
  * it go by itself would take a script, and with that nobody could be told from the one who was
  * woken. */
-static void push(struct redlock__engine *engine, struct redlock__name *name, uint32_t primary,
-                 int64_t now_ns)
+void redlock__wake_push(struct redlock__engine *engine, struct redlock__name *name,
+                        uint32_t primary, int64_t now_ns)
 {
     int64_t deadline_ns = redlock__engine_node_deadline(engine, engine->fleet.max_ttl_ms, now_ns);
 
@@ -190,12 +191,31 @@ void redlock__wake_pushed(struct redlock__engine *engine, uint32_t node,
 
 /* ---- releasing ---------------------------------------------------------- */
 
-uint32_t redlock__wake_asks(const struct redlock__engine *engine,
-                            const struct redlock__grant *grant, int64_t now_ns)
+/* Others stand in line at that primary, as far as is known, and with these removals it is free. */
+static bool has_line(const struct redlock__engine *engine, const struct redlock__grant *grant,
+                     uint32_t primary, uint32_t nodes, int64_t now_ns)
 {
+    uint32_t left = grant->owed & ~nodes;
+
+    return now_ns < grant->name->crowded_ns && (nodes >> primary & 1) != 0 &&
+           engine->n - redlock__count(left) >= engine->fleet.quorum &&
+           primary_of(engine, grant->name) == primary;
+}
+
+uint32_t redlock__wake_removing(const struct redlock__engine *engine, struct redlock__grant *grant,
+                                uint32_t nodes, bool first, int64_t now_ns)
+{
+    uint32_t primary;
+
     if (!grant->held || redlock__queue_follows(grant->name, grant->lease, now_ns))
         return engine->n;
-    return first_of(engine, grant->name, grant->written & redlock__engine_ready(engine));
+    primary = first_of(engine, grant->name, grant->written & redlock__engine_ready(engine));
+    if (primary == engine->n)
+        return engine->n;
+    if (first && has_line(engine, grant, primary, nodes, now_ns))
+        return primary;
+    grant->asked_at = primary + 1;
+    return engine->n;
 }
 
 /* Where that is not the first connected one, those who wait may be at the first. */
@@ -211,7 +231,7 @@ void redlock__wake_released(struct redlock__engine *engine, struct redlock__gran
         no_crowd(engine, grant->name, now_ns);
     if (grant->waits_at == 0 || redlock__count(all & ~grant->owed) < engine->fleet.quorum)
         return;
-    push(engine, grant->name, grant->waits_at - 1, now_ns);
+    redlock__wake_push(engine, grant->name, grant->waits_at - 1, now_ns);
     grant->waits_at = 0;
 }
 
@@ -219,7 +239,8 @@ void redlock__wake_released(struct redlock__engine *engine, struct redlock__gran
 
 bool redlock__wake_trusted(const struct redlock__name *name, int64_t now_ns)
 {
-    return now_ns < name->crowded_ns && name->wake != NULL && name->wake->blocked;
+    return now_ns < name->crowded_ns && name->wake != NULL && name->wake->blocked &&
+           !name->wake->eager;
 }
 
 static bool is_wanted(const struct redlock__name *name, int64_t now_ns)
@@ -241,6 +262,7 @@ static void leave_side(struct redlock__engine *engine, struct redlock__wake *wak
         redlock__side_leave(engine, wake->side, now_ns);
     wake->side = NULL;
     wake->blocked = false;
+    wake->said_ns = 0;
 }
 
 static void forget(struct redlock__engine *engine, struct redlock__wake *wake, int64_t now_ns)
@@ -286,13 +308,29 @@ static void end_wait(struct redlock__engine *engine, struct redlock__wake *wake,
     bool used = name->owner != NULL && name->owner->state != REDLOCK__LEASE_ACQUIRING;
 
     if (wake->got && !used && wake->side != NULL)
-        push(engine, name, wake->side->primary, now_ns);
-    wake->waiting = wake->got = false;
+        redlock__wake_push(engine, name, wake->side->primary, now_ns);
+    wake->waiting = wake->got = wake->eager = false;
     if (wake->side != NULL &&
         (wake->blocked || redlock__node_phase(wake->side->node) != REDLOCK__NODE_PHASE_READY))
         leave_side(engine, wake, now_ns);
     wake->idle_until_ns = redlock__add(now_ns, redlock__ms_to_ns(IDLE_MS));
     redlock__engine_touch(engine, wake->idle_until_ns);
+}
+
+/* A wake-up may have been sent along with the removals (redlock__wake_removing()), and have
+ * overtaken some of them. So the pauses begin anew; as long as they are short nothing else makes
+ * them longer, nor is what was found free by a look somebody else's. */
+static void begin_anew(struct redlock__engine *engine, struct redlock__wake *wake, int64_t now_ns)
+{
+    struct redlock__lease *head = wake->name->head;
+    int64_t before_ns = head->retry_ns;
+
+    wake->got = false;
+    wake->eager = true;
+    head->delay_ms = head->config.retry_base_ms;
+    redlock__lease_put_off(head, false, redlock__engine_jitter(engine), now_ns);
+    head->retry_ns = redlock__min(head->retry_ns, before_ns);
+    redlock__engine_work_on(engine, head);
 }
 
 /* The head asks at once. An attempt that began later and found it busy has used the wake-up. */
@@ -304,7 +342,7 @@ static void use(struct redlock__engine *engine, struct redlock__wake *wake, int6
     if (!wake->got || name->owner != NULL)
         return;
     if (head->last_reason == REDLOCK_BUSY && head->round.start_ns >= wake->got_ns) {
-        wake->got = false;
+        begin_anew(engine, wake, now_ns);
         return;
     }
     if (redlock__queue_due(name) <= now_ns)
@@ -314,26 +352,36 @@ static void use(struct redlock__engine *engine, struct redlock__wake *wake, int6
     redlock__engine_work_on(engine, head);
 }
 
+static bool ask_side(struct redlock__engine *engine, struct redlock__wake *wake,
+                     enum redlock__command command, struct redlock__bytes *bytes,
+                     int64_t deadline_ns, int64_t now_ns)
+{
+    struct redlock__tag tag = {.command = command};
+    bool sent = bytes->len != 0 &&
+                redlock__side_request(engine, wake->side, &tag, bytes, deadline_ns, now_ns);
+
+    redlock__bytes_free(bytes);
+    engine->stats.requests += sent;
+    return sent;
+}
+
 /* Asks the server to wake us; behind the key that says so, which must be there first. */
 static void block(struct redlock__engine *engine, struct redlock__wake *wake, int64_t now_ns)
 {
     struct redlock__name *name = wake->name;
-    struct redlock__tag tag = {.command = REDLOCK__CMD_WAITING};
-    struct redlock__bytes waiting, pop;
     int64_t deadline_ns = redlock__engine_node_deadline(engine, engine->fleet.max_ttl_ms, now_ns);
+    struct redlock__bytes bytes;
 
-    redlock__encode_waiting(&waiting, name->key, name->len, WAITING_MS);
-    redlock__encode_block(&pop, name->key, name->len, BLOCK_S);
-    if (waiting.len != 0 && pop.len != 0 &&
-        redlock__side_request(engine, wake->side, &tag, &waiting, deadline_ns, now_ns)) {
-        engine->stats.requests++;
-        tag.command = REDLOCK__CMD_BLOCK;
-        wake->blocked =
-            redlock__side_request(engine, wake->side, &tag, &pop, REDLOCK__NEVER, now_ns);
-        engine->stats.requests += wake->blocked;
+    if (now_ns >= wake->said_ns) {
+        redlock__encode_waiting(&bytes, name->key, name->len, WAITING_MS);
+        if (!ask_side(engine, wake, REDLOCK__CMD_WAITING, &bytes, deadline_ns, now_ns))
+            return;
+        wake->said_ns = redlock__add(now_ns, redlock__ms_to_ns(SAID_MS));
     }
-    redlock__bytes_free(&waiting);
-    redlock__bytes_free(&pop);
+    wake->blocked =
+        ask_side(engine, wake, REDLOCK__CMD_BLOCK,
+                 redlock__encode_block(&bytes, name->key, name->len, BLOCK_S), REDLOCK__NEVER,
+                 now_ns);
 }
 
 /* A connection to the right primary, and blocked there, unless it is our turn to ask. */
@@ -360,11 +408,13 @@ static void poll_less(struct redlock__engine *engine, struct redlock__wake *wake
     struct redlock__lease *head = wake->name->head;
     int64_t part_ms, last_ns, next_ns;
 
+    part_ms = redlock__max(head->config.retry_cap_ms / 8, head->config.retry_base_ms);
+    if (head->delay_ms > part_ms)
+        wake->eager = false;
     if (!redlock__wake_trusted(wake->name, now_ns) || wake->got || head->retry_ns <= now_ns ||
         head->slowed_round == head->round_no + 1)
         return;
     head->slowed_round = head->round_no + 1; /* once, or news would put it off for ever */
-    part_ms = redlock__max(head->config.retry_cap_ms / 8, head->config.retry_base_ms);
     last_ns = redlock__add(now_ns, redlock__ms_to_ns(part_ms));
     if (head->retry_ns >= last_ns)
         return;

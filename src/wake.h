@@ -7,7 +7,9 @@
  * lock busy, its client also sits in BLPOP redlock:wake:NAME on one primary, over a side link, and
  * keeps redlock:waiting:NAME there. The script that releases tells whether that key exists;
  * if so, and once a quorum of the removals is confirmed, the releaser pushes one element. The
- * server gives it to whoever has been blocked longest. So nobody pushes where nobody waits.
+ * server gives it to whoever has been blocked longest. So nobody pushes where nobody waits. Where
+ * others are known to stand in line the element goes right behind the removal, and a round trip is
+ * saved; it may then overtake removals on other primaries.
  *
  * The primary is the first connected one in an order that all clients share: by a hash of the name
  * and of the primary's run id (its address where it doesn't tell).
@@ -38,9 +40,11 @@ struct redlock__wake {
     bool waiting;               /* somebody of this client waits */
     bool blocked;               /* BLPOP is unanswered */
     bool got;                   /* a wake-up that hasn't been used */
+    bool eager;                 /* one came, and it was busy still: asks again soon */
     bool doubted; /* it may be free: no more looking before the next attempt (probe.c) */
     uint32_t probing, probe_no; /* primaries that owe an answer to the newest look */
     int64_t got_ns;
+    int64_t said_ns;       /* that somebody waits: until then it need not be said again */
     int64_t idle_until_ns; /* not waiting: forgotten then */
 };
 
@@ -68,10 +72,14 @@ void redlock__wake_settle(struct redlock__engine *engine, struct redlock__name *
 /* What only others' wake-ups can make better: they came lately, and one is waited for. */
 bool redlock__wake_trusted(const struct redlock__name *name, int64_t now_ns);
 
-/* The primary that a removal of this grant asks whether somebody waits: of those that may have its
- * key, since no other gets a removal. n: none. */
-uint32_t redlock__wake_asks(const struct redlock__engine *engine,
-                            const struct redlock__grant *grant, int64_t now_ns);
+/* Removals of the grant are about to go to `nodes`. One primary is to be asked whether somebody
+ * waits (grant->asked_at), of those that may have the key, since no other gets a removal. Or, where
+ * that is known and the removals are the first ones, it is told to wake somebody right behind its
+ * own: which one; n: none. */
+uint32_t redlock__wake_removing(const struct redlock__engine *engine, struct redlock__grant *grant,
+                                uint32_t nodes, bool first, int64_t now_ns);
+void redlock__wake_push(struct redlock__engine *engine, struct redlock__name *name,
+                        uint32_t primary, int64_t now_ns);
 /* A removal of the grant was answered. Where a primary released by a command that can't tell
  * whether somebody waits, or refused, that is not known, and what was known stays. */
 void redlock__wake_released(struct redlock__engine *engine, struct redlock__grant *grant,

@@ -1,0 +1,253 @@
+/*
+ * Hand-overs among clients that know of each other: who gives a lock back wakes the next one along
+ * with the removals, and a wake-up that comes too early, or in vain, costs little.
+ */
+#include <string.h>
+
+#include "scenario.h"
+#include "validity.h"
+#include "wake.h"
+
+enum {
+    WAITERS = 3 /* clients 1 to 3 */
+};
+
+static struct sim_lock *wait_for(struct sim *sim, uint32_t client, int64_t base_ms, int64_t cap_ms)
+{
+    struct redlock__lease_config config = sim_lock_config(30000);
+    config.wait_ms = REDLOCK_WAIT_FOREVER;
+    config.retry_base_ms = base_ms;
+    config.retry_cap_ms = cap_ms;
+    struct sim_lock *lock = sim_acquire(sim, client, "k", &config, NULL);
+    ck_assert_ptr_nonnull(lock);
+    return lock;
+}
+
+/* The primary on which "k" is waited for. */
+static uint32_t wake_node(struct sim *sim)
+{
+    uint32_t mask = sim_present(sim, "redlock:waiting:k"), i = 0;
+    ck_assert_uint_eq(redlock__count(mask), 1);
+    while (mask != UINT32_C(1) << i)
+        i++;
+    return i;
+}
+
+static uint32_t blocked(const struct sim *sim)
+{
+    uint32_t count = 0;
+    for (const struct sim_conn *conn = sim->conns; conn != NULL; conn = conn->next)
+        count += conn->blocked != 0 && conn->server_open && conn->client_open;
+    return count;
+}
+
+/* Client 0 holds "k", the others wait for it in order, and it knows that. */
+struct line {
+    struct sim *sim;
+    struct sim_lock *held, *locks[1 + WAITERS];
+    uint32_t node;
+};
+
+/* base_ms and cap_ms are those of the waiters' pauses once it is so. */
+static struct line line_new(uint64_t seed, int64_t base_ms, int64_t cap_ms)
+{
+    struct line line = {.sim = scenario_new(5, 1 + WAITERS, seed)};
+    struct sim *sim = line.sim;
+    line.held = sim_lock_now(sim, 0, "k", 30000);
+    for (uint32_t k = 1; k <= WAITERS; k++) {
+        line.locks[k] = wait_for(sim, k, 3000, 6000);
+        sim_run(sim, 5 * SIM_MS);
+        ck_assert_uint_eq(blocked(sim), k);
+    }
+    line.node = wake_node(sim);
+    ck_assert_int_eq(sim_release_now(sim, line.held), REDLOCK_OK);
+    for (uint32_t k = 1; k <= WAITERS; k++) { /* all get it, and want it again */
+        ck_assert_int_eq(sim_wait(sim, line.locks[k]), REDLOCK_OK);
+        if (k == 1)
+            line.locks[0] = wait_for(sim, 0, 3000, 6000);
+        sim_run(sim, 2 * SIM_MS);
+        ck_assert_int_eq(sim_release_now(sim, line.locks[k]), REDLOCK_OK);
+        sim_run(sim, 2 * SIM_MS); /* it hears that somebody was woken */
+        line.locks[k] = wait_for(sim, k, 3000, 6000);
+    }
+    ck_assert_int_eq(sim_wait(sim, line.locks[0]), REDLOCK_OK);
+    line.held = line.locks[0];
+    sim_run(sim, 5 * SIM_MS);
+    ck_assert_uint_eq(blocked(sim), WAITERS);
+    for (uint32_t k = 1; k <= WAITERS; k++) {
+        line.locks[k]->lease->config.retry_base_ms = base_ms;
+        line.locks[k]->lease->config.retry_cap_ms = cap_ms;
+    }
+    return line;
+}
+
+/* The others in line get it one after the other. */
+static void line_end(struct line *line)
+{
+    struct sim *sim = line->sim;
+    for (uint32_t k = 1; k <= WAITERS; k++) {
+        ck_assert_int_eq(sim_wait(sim, line->locks[k]), REDLOCK_OK);
+        for (uint32_t j = k + 1; j <= WAITERS; j++)
+            ck_assert(line->locks[j]->running);
+        ck_assert_int_eq(sim_release_now(sim, line->locks[k]), REDLOCK_OK);
+    }
+    sim_run(sim, 5 * SIM_S);
+    ck_assert_uint_eq(sim_present(sim, "redlock:wake:k"), 0);
+    scenario_end(sim);
+}
+
+/* It waits for no answer: here none comes. */
+START_TEST(the_next_is_woken_with_the_removal)
+{
+    struct line line = line_new(1900 + (uint64_t)_i, 3000, 6000);
+    struct sim *sim = line.sim;
+    uint64_t pushed = sim_count(sim, (int)line.node, SIM_LPUSH);
+    for (int i = 0; i < 5; i++)
+        sim_trigger(sim, 0, i, SIM_RELEASE, 1, SIM_HOLD_REPLY);
+    ck_assert_int_eq(sim_release(sim, line.held), REDLOCK_OK);
+    int64_t since_ns = sim->now_ns;
+    ck_assert_int_eq(sim_wait(sim, line.locks[1]), REDLOCK_OK);
+    ck_assert_int_le(sim->now_ns - since_ns, 3 * SIM_MS);
+    ck_assert(line.held->running);
+    sim_deliver(sim, 0, SIM_ALL);
+    ck_assert_int_eq(sim_wait(sim, line.held), REDLOCK_OK);
+    sim_forget(sim, line.held, false);
+    sim_run(sim, 5 * SIM_MS);
+    ck_assert_uint_eq(sim_count(sim, (int)line.node, SIM_LPUSH), pushed + 1); /* once */
+    ck_assert(line.locks[2]->running);
+    line_end(&line);
+}
+END_TEST
+
+/* The removals are slow where nobody is woken: the one who was woken has come too early, and looks
+ * again soon, although others stand in line. */
+START_TEST(a_wake_up_that_overtakes_the_removals_is_not_lost)
+{
+    struct line line = line_new(1920 + (uint64_t)_i, 10, 4000);
+    struct sim *sim = line.sim;
+    uint64_t attempts = sim_stats(sim, 1).attempts;
+    int64_t late_ms = _i * 3;
+    for (uint32_t i = 0, holds = 0; i < 5 && holds < 3; i++)
+        if (i != line.node) {
+            sim_trigger(sim, 0, (int)i, SIM_RELEASE, 1, SIM_HOLD_REQUEST);
+            holds++;
+        }
+    ck_assert_int_eq(sim_release(sim, line.held), REDLOCK_OK);
+    sim_run(sim, 3 * SIM_MS + late_ms * SIM_MS);
+    ck_assert_uint_eq(sim_stats(sim, 1).attempts, attempts + 1);
+    ck_assert(line.locks[1]->running);
+    sim_deliver(sim, 0, SIM_ALL);
+    int64_t since_ns = sim->now_ns;
+    ck_assert_int_eq(sim_wait(sim, line.locks[1]), REDLOCK_OK);
+    ck_assert_int_le(sim->now_ns - since_ns, redlock__max(22, 2 * late_ms + 10) * SIM_MS);
+    ck_assert_int_eq(sim_wait(sim, line.held), REDLOCK_OK);
+    sim_forget(sim, line.held, false);
+    line_end(&line);
+}
+END_TEST
+
+/* They have left in the meantime: what was pushed is gone a moment later, or the next one to wait
+ * asks once more than needed. */
+START_TEST(where_the_line_is_gone_nothing_stays)
+{
+    struct line line = line_new(1950 + (uint64_t)_i, 10, 1000);
+    struct sim *sim = line.sim;
+    for (uint32_t k = 1; k <= WAITERS; k++) {
+        sim_cancel(sim, line.locks[k]);
+        sim_forget(sim, line.locks[k], false);
+    }
+    sim_run(sim, 2 * SIM_MS);
+    ck_assert_uint_eq(blocked(sim), 0);
+    ck_assert_int_eq(sim_release_now(sim, line.held), REDLOCK_OK);
+    sim_run(sim, 2 * SIM_MS);
+    ck_assert_uint_eq(sim_present(sim, "redlock:wake:k"), UINT32_C(1) << line.node);
+    if (_i % 2 == 0) { /* it knows that nobody waits: it stands back for nobody */
+        int64_t since_ns = sim->now_ns;
+        struct sim_lock *lock = wait_for(sim, 0, 10, 1000);
+        ck_assert_int_eq(sim_wait(sim, lock), REDLOCK_OK);
+        ck_assert_int_le(sim->now_ns - since_ns, 2 * SIM_MS);
+        uint64_t attempts = sim_stats(sim, 1).attempts;
+        line.locks[1] = wait_for(sim, 1, 3000, 6000);
+        sim_run(sim, 100 * SIM_MS);
+        ck_assert_uint_le(sim_stats(sim, 1).attempts, attempts + 2);
+        ck_assert_uint_eq(blocked(sim), 1);
+        ck_assert_int_eq(sim_release_now(sim, lock), REDLOCK_OK);
+        ck_assert_int_eq(sim_wait(sim, line.locks[1]), REDLOCK_OK);
+        ck_assert_int_eq(sim_release_now(sim, line.locks[1]), REDLOCK_OK);
+    }
+    sim_run(sim, 10 * SIM_S);
+    ck_assert_uint_eq(sim_present(sim, "redlock:wake:k"), 0);
+    ck_assert_uint_eq(sim_present(sim, "redlock:waiting:k"), 0);
+    scenario_end(sim);
+}
+END_TEST
+
+/* Where too few removals can be sent it will not be free, and nobody is told that it was. */
+START_TEST(nobody_is_woken_with_too_few_removals)
+{
+    struct line line = line_new(1980 + (uint64_t)_i, 3000, 6000);
+    struct sim *sim = line.sim;
+    uint64_t pushed = sim_count(sim, (int)line.node, SIM_LPUSH);
+    for (uint32_t i = 0, cuts = 0; i < 5 && cuts < 3; i++)
+        if (i != line.node) {
+            sim_refuse(sim, 0, (int)i, true);
+            sim_cut(sim, 0, (int)i, false);
+            cuts++;
+        }
+    sim_run(sim, SIM_MS);
+    ck_assert_int_eq(sim_release(sim, line.held), REDLOCK_OK);
+    sim_run(sim, 20 * SIM_MS);
+    ck_assert_uint_eq(sim_count(sim, (int)line.node, SIM_LPUSH), pushed);
+    sim_refuse(sim, 0, SIM_ALL, false);
+    int64_t since_ns = sim->now_ns; /* as soon as it is connected again */
+    ck_assert_int_eq(sim_wait(sim, line.locks[1]), REDLOCK_OK);
+    ck_assert_int_le(sim->now_ns - since_ns, 3 * SIM_S);
+    sim_forget(sim, line.held, false);
+    line_end(&line);
+}
+END_TEST
+
+/* Whoever blocks again soon need not say again that somebody waits. */
+START_TEST(that_somebody_waits_is_said_once_a_second)
+{
+    struct line line = line_new(2000 + (uint64_t)_i, 10, 1000);
+    struct sim *sim = line.sim;
+    uint64_t said = sim_count(sim, (int)line.node, SIM_WAITING), turns = 0;
+    uint64_t asked = sim_count(sim, (int)line.node, SIM_BLPOP);
+    int64_t end_ns = sim->now_ns + 4 * SIM_S;
+    for (uint32_t k = 1; sim->now_ns < end_ns; k = (k + 1) % (1 + WAITERS), turns++) {
+        struct sim_lock *next = line.locks[k];
+        uint32_t was = line.held->client;
+        ck_assert_int_eq(sim_release_now(sim, line.held), REDLOCK_OK);
+        line.locks[was] = wait_for(sim, was, 10, 1000);
+        ck_assert_int_eq(sim_wait(sim, next), REDLOCK_OK);
+        line.held = next;
+        sim_run(sim, 4 * SIM_MS);
+        ck_assert_int_gt(sim_pttl(sim, line.node, "redlock:waiting:k"), 3000);
+    }
+    ck_assert_uint_ge(sim_count(sim, (int)line.node, SIM_BLPOP) - asked, turns);
+    ck_assert_uint_le(sim_count(sim, (int)line.node, SIM_WAITING) - said, 5 * (1 + WAITERS));
+    ck_assert_uint_ge(turns, 600);
+    line.locks[line.held->client] = NULL;
+    ck_assert_int_eq(sim_release_now(sim, line.held), REDLOCK_OK);
+    for (uint32_t k = 0; k <= WAITERS; k++)
+        if (line.locks[k] != NULL) {
+            sim_cancel(sim, line.locks[k]);
+            sim_forget(sim, line.locks[k], false);
+        }
+    sim_run(sim, 10 * SIM_S);
+    scenario_end(sim);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("handover");
+    TCase *t = scenario_case(suite, "in line", 30);
+    tcase_add_loop_test(t, the_next_is_woken_with_the_removal, 0, 20);
+    tcase_add_loop_test(t, a_wake_up_that_overtakes_the_removals_is_not_lost, 0, 20);
+    tcase_add_loop_test(t, where_the_line_is_gone_nothing_stays, 0, 20);
+    tcase_add_loop_test(t, nobody_is_woken_with_too_few_removals, 0, 10);
+    tcase_add_loop_test(t, that_somebody_waits_is_said_once_a_second, 0, 5);
+    return scenario_main(suite);
+}
