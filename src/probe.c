@@ -51,9 +51,10 @@ static bool ask(struct redlock__engine *engine, struct redlock__lease *lease, ui
     struct redlock__name *name = lease->name;
     struct redlock__tag tag = {
         .owner = name, .command = REDLOCK__CMD_PROBE, .round = name->wake->probe_no};
-    struct redlock__bytes bytes = redlock__encode_pttl(name->key, name->len);
+    struct redlock__bytes bytes;
     int64_t deadline_ns = redlock__engine_node_deadline(engine, lease->config.ttl_ms, now_ns);
 
+    redlock__encode_pttl(&bytes, name->key, name->len);
     for (uint32_t i = 0; i < engine->n && bytes.len != 0; i++) {
         if ((nodes >> i & 1) == 0 ||
             !redlock__engine_request(engine, i, &tag, &bytes, deadline_ns, now_ns))

@@ -378,10 +378,9 @@ static void block(struct redlock__engine *engine, struct redlock__wake *wake, in
             return;
         wake->said_ns = redlock__add(now_ns, redlock__ms_to_ns(SAID_MS));
     }
-    wake->blocked =
-        ask_side(engine, wake, REDLOCK__CMD_BLOCK,
-                 redlock__encode_block(&bytes, name->key, name->len, BLOCK_S), REDLOCK__NEVER,
-                 now_ns);
+    wake->blocked = ask_side(engine, wake, REDLOCK__CMD_BLOCK,
+                             redlock__encode_block(&bytes, name->key, name->len, BLOCK_S),
+                             REDLOCK__NEVER, now_ns);
 }
 
 /* A connection to the right primary, and blocked there, unless it is our turn to ask. */
