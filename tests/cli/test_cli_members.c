@@ -154,8 +154,8 @@ END_TEST
 START_TEST(test_init_without_a_promise_watches_first)
 {
     ck_assert_int_eq(RUN(&driver, "init", "--max-ttl", "1s"), 0);
-    expect_said("watching 5 primaries for 3 s, so that no lease can be out; if none can be: "
-                "--no-leases-out");
+    expect_said("watching 5 primaries for "); /* 3 s, or 2 if it took a moment to ask */
+    expect_said(" s, so that no lease can be out; if none can be: --no-leases-out");
     ck_assert_int_eq(driver_count(driver.out.bytes, ": marked\n"), N);
     ck_assert_int_eq(marker_has(0, " max_ttl_ms=1000 "), 1);
 }
@@ -436,7 +436,7 @@ START_TEST(test_replace_retires_the_old_one_and_marks_the_new)
         ck_assert_int_eq(RUN(&driver, "init", "--replace", "2", servers_uri(SPARE)), 0);
         expect_said(": retired");
         if (!again)
-            expect_said("watching 1 primary for 3 s");
+            expect_said("watching 1 primary for ");
         expect_said("export REDLOCK_NODES=\"");
         expect_said(servers_uri(SPARE));
         ck_assert_ptr_null(strstr(driver.out.bytes, address(1)));
