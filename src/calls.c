@@ -51,32 +51,18 @@ struct redlock__engine *redlock__engine_new(const struct redlock__engine_config 
     return engine;
 }
 
-static void free_leases(struct redlock__engine *engine)
-{
-    while (engine->leases != NULL) {
-        struct redlock__lease *lease = engine->leases;
-        engine->leases = lease->next;
-        redlock__name_unref(&engine->names, lease->name);
-        redlock__lease_clear(lease);
-        free(lease);
-    }
-}
-
+/* Leases, grants and names go with their pools. */
 void redlock__engine_free(struct redlock__engine *engine)
 {
+    struct redlock__lease *lease;
+
     if (engine == NULL)
         return;
-    free_leases(engine);
-    while (engine->grants != NULL) {
-        struct redlock__grant *grant = engine->grants;
-        engine->grants = grant->next;
-        redlock__name_unref(&engine->names, grant->name);
-        free(grant);
-    }
+    for (uint32_t k = 0; (lease = redlock__engine_lease(engine, k)) != NULL; k++)
+        redlock__lease_clear(lease);
     while (engine->inspections != NULL) {
         struct redlock__inspection *inspection = engine->inspections;
         engine->inspections = inspection->next;
-        redlock__name_unref(&engine->names, inspection->name);
         free(inspection);
     }
     for (uint32_t i = 0; i < engine->n; i++)
@@ -86,6 +72,7 @@ void redlock__engine_free(struct redlock__engine *engine)
     redlock__pool_drain(&engine->spare_grants);
     redlock__pool_drain(&engine->spare_leases);
     redlock__pool_drain(&engine->spare_fenced);
+    redlock__pool_drain(&engine->spare_terms);
     redlock__timers_destroy(&engine->lease_timers);
     redlock__timers_destroy(&engine->grant_timers);
     redlock__timers_destroy(&engine->paced);
@@ -132,10 +119,43 @@ static void hurry(struct redlock__engine *engine, int64_t now_ns)
     redlock__engine_hurry(engine, now_ns);
 }
 
+static void let_go(struct redlock__engine *engine, struct redlock__lease_terms *terms)
+{
+    if (terms != NULL && --terms->users == 0)
+        redlock__pool_give(&engine->spare_terms, terms);
+}
+
+/* The newest ones, if they are the same; NULL: out of memory. */
+static struct redlock__lease_terms *terms_of(struct redlock__engine *engine,
+                                             const struct redlock__lease_config *config)
+{
+    struct redlock__lease_terms *terms = engine->terms;
+
+    if (terms == NULL || terms->min_validity_ms != config->min_validity_ms ||
+        terms->max_hold_ms != config->max_hold_ms ||
+        terms->retry_base_ms != config->retry_base_ms ||
+        terms->retry_cap_ms != config->retry_cap_ms) {
+        terms = redlock__pool_take(&engine->spare_terms, sizeof *terms);
+        if (terms == NULL)
+            return NULL;
+        *terms = (struct redlock__lease_terms){.min_validity_ms = config->min_validity_ms,
+                                               .max_hold_ms = config->max_hold_ms,
+                                               .retry_base_ms = config->retry_base_ms,
+                                               .retry_cap_ms = config->retry_cap_ms,
+                                               .node_ppm = engine->node_ppm,
+                                               .users = 1};
+        let_go(engine, engine->terms);
+        engine->terms = terms;
+    }
+    terms->users++;
+    return terms;
+}
+
 static int lease_new(struct redlock__engine *engine, const void *key, size_t key_len,
                      const struct redlock__lease_config *config, int64_t now_ns,
                      struct redlock__lease **created)
 {
+    struct redlock__lease_terms *terms;
     struct redlock__lease *lease;
     int rc = check_key(key, key_len);
 
@@ -151,23 +171,17 @@ static int lease_new(struct redlock__engine *engine, const void *key, size_t key
                                redlock__lease_size(engine->n, config->fence));
     if (lease == NULL)
         return REDLOCK_ERR_MEMORY;
-    lease->name = redlock__name_ref(&engine->names, key, key_len);
+    terms = terms_of(engine, config);
+    lease->name = terms != NULL ? redlock__name_ref(&engine->names, key, key_len) : NULL;
     if (lease->name == NULL) {
+        let_go(engine, terms);
         redlock__pool_give(spare(engine, config->fence), lease);
         return REDLOCK_ERR_MEMORY;
     }
-    lease->config = *config;
-    for (uint32_t i = 0; i < engine->n; i++)
-        lease->votes[i].elapsed_us = -1;
-    lease->n = engine->n;
-    lease->quorum = engine->fleet.quorum;
-    lease->drift_ppm = engine->drift_ppm;
-    lease->node_ppm = engine->node_ppm;
+    redlock__lease_init(lease, engine->n, config, terms);
+    lease->quorum = (uint8_t)engine->fleet.quorum;
     lease->gate_ns = redlock__add(now_ns, engine->connect_timeout_ns);
-    lease->next = engine->leases;
-    if (engine->leases != NULL)
-        engine->leases->prev = lease;
-    engine->leases = lease;
+    redlock__timers_set(&engine->lease_timers, &lease->timer, REDLOCK__NEVER);
     engine->lease_count++;
     *created = lease;
     return REDLOCK_OK;
@@ -178,7 +192,7 @@ static int lease_new(struct redlock__engine *engine, const void *key, size_t key
 static int64_t last_start(const struct redlock__engine *engine, const struct redlock__lease *lease,
                           int64_t now_ns)
 {
-    int64_t round_ns = redlock__engine_node_deadline(engine, lease->config.ttl_ms, now_ns) - now_ns;
+    int64_t round_ns = redlock__engine_node_deadline(engine, lease->ttl_ms, now_ns) - now_ns;
 
     if (lease->wait_until_ns == REDLOCK__NEVER)
         return REDLOCK__NEVER;
@@ -197,10 +211,10 @@ int redlock__engine_acquire(struct redlock__engine *engine, const void *key, siz
     if (rc != REDLOCK_OK)
         return rc;
     hurry(engine, now_ns);
-    redlock__lease_start_acquire(lease, now_ns);
+    redlock__lease_start_acquire(lease, config->wait_ms, now_ns);
     redlock__wake_arrive(engine, lease, now_ns);
     lease->gate_ns = redlock__min(lease->gate_ns, last_start(engine, lease, now_ns));
-    if (config->wait_ms == 0 && (lease->name->owner != NULL || lease->name->head != NULL))
+    if (config->wait_ms == 0 && (lease->name->owner != NULL || lease->name->last != NULL))
         redlock__lease_stop(lease, REDLOCK_BUSY);
     redlock__engine_work_on(engine, lease);
     redlock__engine_run(engine, now_ns);
@@ -245,8 +259,8 @@ int redlock__engine_extend(struct redlock__engine *engine, struct redlock__lease
         lease->state == REDLOCK__LEASE_RELEASING)
         return REDLOCK_ERR_STATE;
     if (ttl_ms == 0)
-        ttl_ms = lease->config.ttl_ms;
-    rc = check_ttl(engine, ttl_ms, lease->config.min_validity_ms);
+        ttl_ms = lease->ttl_ms;
+    rc = check_ttl(engine, ttl_ms, lease->terms->min_validity_ms);
     if (rc != REDLOCK_OK)
         return rc;
     hurry(engine, now_ns);
@@ -266,7 +280,7 @@ int redlock__engine_release(struct redlock__engine *engine, struct redlock__leas
     if (lease->state == REDLOCK__LEASE_ENDED || lease->state == REDLOCK__LEASE_RELEASING)
         return REDLOCK_ERR_STATE;
     hurry(engine, now_ns);
-    lease->gate_ns = redlock__engine_node_deadline(engine, lease->config.ttl_ms, now_ns);
+    lease->gate_ns = redlock__engine_node_deadline(engine, lease->ttl_ms, now_ns);
     if (lease->state == REDLOCK__LEASE_ADOPTED)
         lease->gate_ns = redlock__add(now_ns, engine->connect_timeout_ns);
     redlock__lease_start_release(lease);
@@ -292,7 +306,7 @@ bool redlock__engine_detach(struct redlock__engine *engine, struct redlock__leas
     return !redlock__engine_handing_on(lease);
 }
 
-/* Out of the engine's list and timers, and out of the work and event lists, which are short. */
+/* Out of the engine's timers, and out of the work and event lists, which are short. */
 static void unlink_lease(struct redlock__engine *engine, struct redlock__lease *lease)
 {
     struct redlock__lease **link, *last = NULL;
@@ -313,12 +327,6 @@ static void unlink_lease(struct redlock__engine *engine, struct redlock__lease *
         if (engine->events_tail == lease)
             engine->events_tail = last;
     }
-    if (lease->prev != NULL)
-        lease->prev->next = lease->next;
-    else
-        engine->leases = lease->next;
-    if (lease->next != NULL)
-        lease->next->prev = lease->prev;
     redlock__timers_stop(&engine->lease_timers, &lease->timer);
     redlock__timers_stop(&engine->paced, &lease->pace);
     engine->renewing -= lease->counted_state == REDLOCK__LEASE_RENEWING;
@@ -344,13 +352,14 @@ void redlock__engine_forget(struct redlock__engine *engine, struct redlock__leas
     }
     lease->grant = NULL;
     redlock__queue_leave(lease);
-    redlock__queue_yield(lease, now_ns);
-    redlock__engine_work_on(engine, lease->name->head);
+    redlock__queue_yield(&engine->names, lease, now_ns);
+    redlock__engine_work_on(engine, redlock__queue_head(lease->name));
     unlink_lease(engine, lease);
     redlock__wake_settle(engine, lease->name, now_ns);
     redlock__name_unref(&engine->names, lease->name);
     redlock__lease_clear(lease);
-    redlock__pool_give(spare(engine, lease->config.fence), lease);
+    let_go(engine, lease->terms);
+    redlock__pool_give(spare(engine, lease->fenced), lease);
     redlock__pace_next(engine, now_ns);
     redlock__engine_run(engine, now_ns);
 }
@@ -373,7 +382,7 @@ redlock_event redlock__engine_pull_event(struct redlock__engine *engine,
         for (size_t i = 0; i < sizeof order / sizeof order[0]; i++) {
             if ((lease->events & order[i].bit) == 0)
                 continue;
-            lease->events &= ~order[i].bit;
+            lease->events &= (uint8_t)~order[i].bit;
             *which = lease;
             return order[i].event;
         }
@@ -399,13 +408,14 @@ bool redlock__engine_pull_log(struct redlock__engine *engine, int *level,
 
 void redlock__engine_stats(const struct redlock__engine *engine, redlock_stats *stats)
 {
+    const struct redlock__grant *grant;
     size_t size = stats->size;
 
     *stats = engine->stats;
     stats->size = size;
     stats->leases = engine->lease_count;
-    for (const struct redlock__grant *grant = engine->grants; grant != NULL; grant = grant->next)
-        stats->cleanups += grant->abandoned && grant->owed != 0;
+    for (uint32_t k = 0; (grant = redlock__engine_remains(engine, k)) != NULL; k++)
+        stats->cleanups += grant->owed != 0;
     for (uint32_t i = 0; i < engine->n; i++) {
         stats->connects += redlock__node_connects(engine->nodes[i]);
         stats->disconnects += redlock__node_disconnects(engine->nodes[i]);

@@ -24,6 +24,10 @@ enum {
     TOGETHER_MS = 10 /* renewals due within it begin together */
 };
 
+_Static_assert(offsetof(struct redlock__lease, timer) == 0 &&
+                   offsetof(struct redlock__grant, timer) == 0,
+               "a timer is found by its owner's address");
+
 /* ---- small things -------------------------------------------------------- */
 
 /* The node of a link may have something to tell. */
@@ -110,6 +114,18 @@ void redlock__engine_free_inspection_if_done(struct redlock__engine *engine,
 
 /* ---- news from the nodes ------------------------------------------------ */
 
+/* Where there is no memory for it, it isn't kept: it only helps those that are behind. */
+static void note_heard(struct redlock__engine *engine, struct redlock__name *name, int64_t number)
+{
+    struct redlock__others *others;
+
+    if (number <= redlock__name_known(name)->heard)
+        return;
+    others = redlock__name_others(&engine->names, name);
+    if (others != NULL)
+        others->heard = number;
+}
+
 static void grant_news(struct redlock__engine *engine, struct redlock__grant *grant, uint32_t node,
                        const struct redlock__node_event *event, int64_t now_ns)
 {
@@ -124,7 +140,7 @@ static void grant_news(struct redlock__engine *engine, struct redlock__grant *gr
     if (!answered)
         return;
     if (command == REDLOCK__CMD_GRANT && event->answer.vote == REDLOCK_VOTE_OURS)
-        grant->name->heard = redlock__max(grant->name->heard, event->answer.value);
+        note_heard(engine, grant->name, event->answer.value);
     if (command == REDLOCK__CMD_GRANT && event->answer.value == REDLOCK__GRANT_FORGOT)
         redlock__watch_doubt(engine, node, now_ns);
     if (command == REDLOCK__CMD_SET || command == REDLOCK__CMD_GRANT)
@@ -159,7 +175,7 @@ static void note_longer_ttl(struct redlock__engine *engine, uint32_t node,
 static void hint(struct redlock__engine *engine, const struct redlock__grant *grant,
                  const struct redlock__answer *answer, int64_t now_ns)
 {
-    struct redlock__lease *head = grant->name->head;
+    struct redlock__lease *head = redlock__queue_head(grant->name);
 
     if (answer->vote == REDLOCK_VOTE_FREE && redlock__wake_trusted(grant->name, now_ns))
         return; /* it is somebody else's turn */
@@ -214,6 +230,20 @@ static void deliver_inspection(struct redlock__engine *engine, uint32_t node,
     redlock__engine_free_inspection_if_done(engine, inspection);
 }
 
+static void look_at_grants(struct redlock__engine *engine, int64_t now_ns)
+{
+    struct redlock__timer *timer;
+
+    while ((timer = redlock__timers_take(&engine->grant_timers, now_ns)) != NULL) {
+        struct redlock__grant *grant = (struct redlock__grant *)timer;
+
+        redlock__grant_handle_deadline(grant, now_ns);
+        if (grant->abandoned)
+            redlock__serve_removals(engine, grant, now_ns);
+        redlock__grant_free_if_done(engine, grant);
+    }
+}
+
 /* The first quorum is there: slower primaries get as much time again as it took, and not less
  * than GRACE_LEAST_MS, since a busy machine may just not have run them yet. */
 static void start_grace(struct redlock__engine *engine, int64_t now_ns)
@@ -231,6 +261,7 @@ static void phase_changed(struct redlock__engine *engine, uint32_t i, int64_t no
 {
     struct redlock__node *node = engine->nodes[i];
     enum redlock__node_phase was = engine->phases[i], is = redlock__node_phase(node);
+    struct redlock__lease *lease;
 
     engine->phases[i] = is;
     engine->stirred = true;
@@ -243,16 +274,15 @@ static void phase_changed(struct redlock__engine *engine, uint32_t i, int64_t no
         redlock__watch_settle(engine, now_ns);
     if (is == REDLOCK__NODE_PHASE_READY) {
         redlock__engine_say(engine, REDLOCK_LOG_INFO, redlock__node_address(node), "connected");
-        for (struct redlock__grant *grant = engine->grants; grant != NULL; grant = grant->next)
-            if (grant->abandoned)
-                redlock__serve_removals(engine, grant, now_ns);
+        redlock__timers_hasten(&engine->grant_timers, now_ns);
+        look_at_grants(engine, now_ns);
     } else if (is == REDLOCK__NODE_PHASE_DOWN || was == REDLOCK__NODE_PHASE_READY) {
         redlock__engine_say(engine, REDLOCK_LOG_WARNING, redlock__node_address(node),
                             redlock__node_text(node));
     }
     if (engine->grace_ns == REDLOCK__NEVER)
         start_grace(engine, now_ns);
-    for (struct redlock__lease *lease = engine->leases; lease != NULL; lease = lease->next)
+    for (uint32_t k = 0; (lease = redlock__engine_lease(engine, k)) != NULL; k++)
         if (lease->state == REDLOCK__LEASE_WAITING || lease->wants != 0)
             redlock__engine_work_on(engine, lease);
     for (struct redlock__inspection *at = engine->inspections; at != NULL; at = at->next)
@@ -327,16 +357,12 @@ static void explain_wait(struct redlock__engine *engine, struct redlock__lease *
     uint32_t counting = redlock__engine_counting(engine);
 
     if (lease->state != REDLOCK__LEASE_WAITING || lease->last_reason != REDLOCK_PENDING ||
-        lease->name->owner != NULL || lease->name->head != lease ||
+        lease->name->owner != NULL || redlock__queue_head(lease->name) != lease ||
         redlock__count(counting) >= engine->fleet.quorum)
         return;
     lease->last_reason = REDLOCK_NO_QUORUM;
     redlock__explain_unsent(engine, lease, REDLOCK__CMD_SET, 0);
 }
-
-_Static_assert(offsetof(struct redlock__lease, timer) == 0 &&
-                   offsetof(struct redlock__grant, timer) == 0,
-               "a timer is found by its owner's address");
 
 /* Renewals that are due at nearly the same time begin at the same, and leave together. */
 static void join_renewals(struct redlock__engine *engine, int64_t now_ns)
@@ -345,27 +371,29 @@ static void join_renewals(struct redlock__engine *engine, int64_t now_ns)
     struct redlock__timer *timer;
     bool joined = true;
 
-    while (joined && (timer = redlock__timers_take(&engine->lease_timers, soon_ns)) != NULL) {
+    while (joined && (timer = redlock__timers_due(&engine->lease_timers, soon_ns)) != NULL) {
         struct redlock__lease *lease = (struct redlock__lease *)timer;
 
+        redlock__timers_set(&engine->lease_timers, timer, REDLOCK__NEVER);
         joined = redlock__lease_join_renewal(lease, now_ns);
         redlock__engine_work_on(engine, lease);
     }
 }
 
-/* Each is out of its heap until it has been served. */
+/* Each is due again only once it has been served. */
 static void look_at_leases(struct redlock__engine *engine, int64_t now_ns)
 {
     struct redlock__timer *timer;
     uint32_t renewals = 0;
 
-    while ((timer = redlock__timers_take(&engine->lease_timers, now_ns)) != NULL) {
+    while ((timer = redlock__timers_due(&engine->lease_timers, now_ns)) != NULL) {
         struct redlock__lease *lease = (struct redlock__lease *)timer;
 
+        redlock__timers_set(&engine->lease_timers, timer, REDLOCK__NEVER);
         if (now_ns >= redlock__lease_next_deadline(lease)) {
             explain_wait(engine, lease);
             /* a renewal waits no longer for connections than for an answer */
-            lease->gate_ns = redlock__engine_node_deadline(engine, lease->config.ttl_ms, now_ns);
+            lease->gate_ns = redlock__engine_node_deadline(engine, lease->ttl_ms, now_ns);
         }
         redlock__lease_handle_deadline(lease, redlock__engine_jitter(engine), now_ns);
         redlock__engine_work_on(engine, lease);
@@ -373,20 +401,6 @@ static void look_at_leases(struct redlock__engine *engine, int64_t now_ns)
     }
     if (renewals > 0)
         join_renewals(engine, now_ns);
-}
-
-static void look_at_grants(struct redlock__engine *engine, int64_t now_ns)
-{
-    struct redlock__timer *timer;
-
-    while ((timer = redlock__timers_take(&engine->grant_timers, now_ns)) != NULL) {
-        struct redlock__grant *grant = (struct redlock__grant *)timer;
-
-        redlock__grant_handle_deadline(grant, now_ns);
-        if (grant->abandoned)
-            redlock__serve_removals(engine, grant, now_ns);
-        redlock__grant_free_if_done(engine, grant);
-    }
 }
 
 static int64_t next_own_deadline(const struct redlock__engine *engine)
@@ -496,11 +510,11 @@ bool redlock__engine_owed(const struct redlock__engine *engine)
 /* Primaries that were not reached yet and are owed a removal. */
 static uint32_t owed_elsewhere(const struct redlock__engine *engine)
 {
+    const struct redlock__grant *grant;
     uint32_t owed = 0;
 
-    for (const struct redlock__grant *grant = engine->grants; grant != NULL; grant = grant->next)
-        if (grant->abandoned)
-            owed |= grant->owed & ~grant->again;
+    for (uint32_t k = 0; (grant = redlock__engine_remains(engine, k)) != NULL; k++)
+        owed |= grant->owed & ~grant->again;
     return owed;
 }
 

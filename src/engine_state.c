@@ -126,7 +126,7 @@ void redlock__engine_arm_grant(struct redlock__engine *engine, struct redlock__g
 {
     int64_t due_ns;
 
-    if (grant->owed == 0) {
+    if (!grant->abandoned || grant->owed == 0) {
         redlock__timers_stop(&engine->grant_timers, &grant->timer);
         return;
     }

@@ -32,14 +32,15 @@ struct redlock__engine {
     int64_t grace_ns;    /* late connections are waited for until then; NEVER: no quorum yet */
     int64_t earliest_ns; /* a lower bound of the next deadline of all but leases and grants */
     int64_t look_ns;     /* of the lease being served: what it waits for may be there then */
-    struct redlock__timers lease_timers, grant_timers;
+    struct redlock__timers lease_timers; /* of all leases */
+    struct redlock__timers grant_timers; /* of the grants of which something is left to remove */
     struct redlock__timers paced; /* renewals that wait, by the ends of their holds (pace.c) */
     uint32_t renewing;            /* extends under way */
     struct redlock__names names;
     struct redlock__pool spare_grants, spare_leases, spare_fenced; /* the latter: leases */
-    struct redlock__lease *leases;
-    struct redlock__grant *grants;
     struct redlock__inspection *inspections;
+    struct redlock__lease_terms *terms; /* of the newest lease; NULL: there was none */
+    struct redlock__pool spare_terms;
     uint32_t lease_count, grant_count, max_locks;
     struct redlock__lease *events_head, *events_tail;
     struct redlock__lease *work_head, *work_tail;
@@ -91,6 +92,20 @@ static inline void redlock__engine_look(struct redlock__engine *engine, int64_t 
 {
     if (then_ns < engine->look_ns)
         engine->look_ns = then_ns;
+}
+
+/* All of them, for i from 0 on; NULL: there are no more. */
+static inline struct redlock__lease *redlock__engine_lease(const struct redlock__engine *engine,
+                                                           uint32_t i)
+{
+    return (struct redlock__lease *)redlock__timers_at(&engine->lease_timers, i);
+}
+
+/* Of the grants of which something is left to remove. */
+static inline struct redlock__grant *redlock__engine_remains(const struct redlock__engine *engine,
+                                                             uint32_t i)
+{
+    return (struct redlock__grant *)redlock__timers_at(&engine->grant_timers, i);
 }
 
 /* ---- engine_state.c ---- */

@@ -6,6 +6,7 @@
 #include "grant.h"
 
 #include <assert.h>
+#include <string.h>
 
 #include "validity.h"
 
@@ -13,6 +14,41 @@ static uint32_t bit_of(uint32_t node)
 {
     return UINT32_C(1) << node;
 }
+
+/* ---- the token ---------------------------------------------------------- */
+
+/* Both digits of a byte. */
+#define DIGITS(high)                                                                               \
+    high "0" high "1" high "2" high "3" high "4" high "5" high "6" high "7" high "8" high "9" high \
+         "a" high "b" high "c" high "d" high "e" high "f"
+
+static const char digits[] = DIGITS("0") DIGITS("1") DIGITS("2") DIGITS("3") DIGITS("4") DIGITS("5")
+    DIGITS("6") DIGITS("7") DIGITS("8") DIGITS("9") DIGITS("a") DIGITS("b") DIGITS("c") DIGITS("d")
+        DIGITS("e") DIGITS("f");
+
+struct redlock__token_text redlock__grant_token(const struct redlock__grant *grant)
+{
+    struct redlock__token_text text;
+
+    for (size_t i = 0; i < sizeof grant->token; i++)
+        memcpy(text.hex + 2 * i, digits + 2 * grant->token[i], 2);
+    text.hex[REDLOCK__TOKEN_HEX] = '\0';
+    return text;
+}
+
+/* Of a hexadecimal digit. */
+static uint8_t value_of(char digit)
+{
+    return (uint8_t)(digit <= '9' ? digit - '0' : digit - 'a' + 10);
+}
+
+void redlock__grant_take_token(struct redlock__grant *grant, const char *hex)
+{
+    for (size_t i = 0; i < sizeof grant->token; i++)
+        grant->token[i] = (uint8_t)(value_of(hex[2 * i]) << 4 | value_of(hex[2 * i + 1]));
+}
+
+/* ---- what may exist ----------------------------------------------------- */
 
 /* What was the longest so far, and may still arrive, would cut a longer one. */
 static void reach(struct redlock__grant *grant, int64_t ttl_ms)

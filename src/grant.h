@@ -36,37 +36,43 @@ struct redlock__lease;
 struct redlock__name;
 
 struct redlock__grant {
-    struct redlock__timer timer;        /* the engine's */
-    struct redlock__grant *next, *prev; /* in the engine's list */
+    struct redlock__timer timer; /* the engine's: while something is left to remove */
+    uint32_t requests;           /* on their way, carrying this grant */
     struct redlock__name *name;
     struct redlock__lease *lease; /* whose answers these are; NULL once nobody asks */
-    uint32_t requests;            /* on their way, carrying this grant */
     uint32_t written, unanswered, known;
     uint32_t moved, asked;
+    uint32_t asked_round; /* of the newest native extend */
     union {
         struct { /* until it is abandoned */
             uint32_t late, cut;
-            uint32_t asked_round; /* of the newest native extend */
-            int64_t asked_ms;     /* the least of those in `asked` */
+            int64_t asked_ms; /* the least of those in `asked` */
             int64_t cut_ms;
             int64_t last_write_ns;
         };
         struct { /* afterwards */
             uint32_t owed, in_flight, again, repeated;
-            uint32_t asked_at; /* primary + 1 that is to tell whether somebody waits; 0: none */
-            uint32_t waits_at; /* primary + 1 that said somebody waits, who hasn't been woken; 0:
-                                  none */
-            int64_t again_ns;  /* when `again` is to be sent */
-            int64_t gone_ns;   /* no key of this token can exist from then on */
+            int64_t again_ns; /* when `again` is to be sent */
+            int64_t gone_ns;  /* no key of this token can exist from then on */
         };
     };
     int64_t ttl_ms; /* the longest asked for */
-    char token[REDLOCK__TOKEN_HEX + 1];
+    uint8_t token[REDLOCK__TOKEN_HEX / 2];
+    uint8_t asked_at;  /* primary + 1 that is to tell whether somebody waits; 0: none */
+    uint8_t waits_at;  /* primary + 1 that said somebody waits, who hasn't been woken; 0: none */
     bool extended : 1; /* or it was tried */
     bool shared : 1;   /* other processes may have the token, and extend */
     bool abandoned : 1;
     bool held : 1; /* the lock was held by it: others may be woken once it is gone */
 };
+
+/* Its token as the primaries have it. */
+struct redlock__token_text {
+    char hex[REDLOCK__TOKEN_HEX + 1];
+};
+struct redlock__token_text redlock__grant_token(const struct redlock__grant *grant);
+/* The token of another process. */
+void redlock__grant_take_token(struct redlock__grant *grant, const char *hex);
 
 /* A SET (or a removal's target) was handed to the connection of `nodes`. */
 void redlock__grant_set(struct redlock__grant *grant, uint32_t nodes, int64_t ttl_ms,

@@ -2,8 +2,6 @@
  * Handles of locks: how they come and go, and what is checked before. Their memory is the client's,
  * under its mutex.
  */
-#include <stdlib.h>
-
 #include "client_state.h"
 
 int redlock__request_check(redlock_client *client, const void *key, size_t key_len,
@@ -103,14 +101,10 @@ void redlock__leave_without_lock(redlock_lock *lock, int cancel_state)
     (void)pthread_mutex_unlock(&client->mutex);
 }
 
-/* In a forked child. A cancel handle's list can't be locked there, so what is in one stays. */
+/* In a forked child. Its memory is the client's, whose mutex can't be taken there. */
 int redlock__lock_discard(redlock_lock *lock)
 {
     if (lock->extras != NULL)
         redlock__signal_close(&lock->extras->signal);
-    if (lock->extras == NULL || lock->extras->cancel == NULL) {
-        free(lock->extras);
-        free(lock);
-    }
     return REDLOCK_ERR_FORKED;
 }

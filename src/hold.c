@@ -15,14 +15,14 @@ void redlock__hold_finish(struct redlock__lease *lease, int result)
     if (lease->op == REDLOCK__OP_NONE)
         return;
     lease->op = REDLOCK__OP_NONE;
-    lease->result = result;
+    lease->result = (int8_t)result;
     lease->events |= REDLOCK__EVENT_BIT_DONE;
 }
 
 void redlock__hold_lose(struct redlock__lease *lease, int reason)
 {
     lease->state = REDLOCK__LEASE_LOST;
-    lease->lost_reason = reason;
+    lease->outlived = reason == REDLOCK_EXPIRED;
     lease->deadline_ns = 0;
     lease->renew_ns = REDLOCK__NEVER;
     lease->wants = REDLOCK__WANT_ABANDON;
@@ -37,18 +37,34 @@ bool redlock__hold_exists(const struct redlock__lease *lease)
            lease->state == REDLOCK__LEASE_ADOPTED;
 }
 
+int64_t redlock__lease_longest_ttl_ms(const struct redlock__lease *lease)
+{
+    return redlock__hold_exists(lease) ? redlock__max(lease->ttl_ms, lease->extend_ttl_ms)
+                                       : lease->ttl_ms;
+}
+
+bool redlock__lease_held(const struct redlock__lease *lease, int64_t now_ns)
+{
+    return redlock__is_held(lease->deadline_ns, now_ns, lease->terms->min_validity_ms);
+}
+
 /* ---- until when --------------------------------------------------------- */
 
 void redlock__hold_keep(struct redlock__lease *lease, uint32_t nodes, int64_t ttl_ms)
 {
-    for (uint32_t i = 0; i < lease->n; i++) {
-        uint32_t ppm = lease->node_ppm != NULL ? lease->node_ppm[i] : lease->drift_ppm;
-        int64_t end_ns;
+    int64_t end_ns = 0;
+    uint32_t ppm = UINT32_MAX; /* for which that is */
 
+    for (uint32_t i = 0; i < lease->n; i++) {
         if (!has(nodes, i))
             continue;
-        end_ns = redlock__deadline(lease->round.start_ns, ttl_ms, ppm);
-        lease->votes[i].end_ns = redlock__add(end_ns, -lease->votes[i].shift_ns);
+        if (lease->terms->node_ppm[i] != ppm) {
+            ppm = lease->terms->node_ppm[i];
+            end_ns = redlock__deadline(lease->round.start_ns, ttl_ms, ppm);
+        }
+        lease->ends_ns[i] = end_ns;
+        if (lease->rare != NULL)
+            lease->ends_ns[i] = redlock__add(end_ns, -lease->rare[i].shift_ns);
     }
 }
 
@@ -60,17 +76,19 @@ static int64_t quorum_end(const struct redlock__lease *lease)
     if (redlock__count(lease->counted) == lease->quorum) { /* all are needed */
         for (uint32_t i = 0; i < lease->n; i++)
             if (has(lease->counted, i))
-                first = redlock__min(first, lease->votes[i].end_ns);
+                first = redlock__min(first, lease->ends_ns[i]);
         return redlock__max(first, 0);
     }
     for (uint32_t i = 0; i < lease->n; i++) {
-        int64_t end_ns = lease->votes[i].end_ns;
+        int64_t end_ns = lease->ends_ns[i];
         uint32_t as_late = 0;
 
+        if (!has(lease->counted, i) || end_ns <= best)
+            continue;
         for (uint32_t j = 0; j < lease->n; j++)
-            as_late += has(lease->counted, j) && lease->votes[j].end_ns >= end_ns;
-        if (has(lease->counted, i) && as_late >= lease->quorum)
-            best = redlock__max(best, end_ns);
+            as_late += has(lease->counted, j) && lease->ends_ns[j] >= end_ns;
+        if (as_late >= lease->quorum)
+            best = end_ns;
     }
     return best;
 }
@@ -83,7 +101,7 @@ void redlock__hold_set_deadline(struct redlock__lease *lease)
 void redlock__hold_lower(struct redlock__lease *lease, int64_t deadline_ns)
 {
     for (uint32_t i = 0; i < lease->n; i++)
-        lease->votes[i].end_ns = redlock__min(lease->votes[i].end_ns, deadline_ns);
+        lease->ends_ns[i] = redlock__min(lease->ends_ns[i], deadline_ns);
     lease->deadline_ns = redlock__min(lease->deadline_ns, deadline_ns);
 }
 
@@ -103,7 +121,7 @@ static void recount(struct redlock__lease *lease, int64_t now_ns)
 void redlock__hold_uncount(struct redlock__lease *lease, uint32_t node, int64_t now_ns)
 {
     lease->counted &= ~(UINT32_C(1) << node);
-    lease->known_before &= ~(UINT32_C(1) << node);
+    lease->may_join &= ~(UINT32_C(1) << node);
     if (redlock__count(lease->counted) < lease->quorum)
         redlock__hold_lose(lease, lease->deadline_ns == 0 && !lease->seen_foreign ? REDLOCK_EXPIRED
                                                                                   : REDLOCK_LOST);
@@ -111,17 +129,20 @@ void redlock__hold_uncount(struct redlock__lease *lease, uint32_t node, int64_t 
         recount(lease, now_ns);
 }
 
+/* Where there is no memory to keep it, the vote is no good any more. */
 void redlock__lease_stepped(struct redlock__lease *lease, uint32_t node, int64_t step_ns,
                             int64_t now_ns)
 {
-    struct redlock__lease_vote *vote = &lease->votes[node];
-
     if (!redlock__hold_exists(lease) && lease->state != REDLOCK__LEASE_ACQUIRING)
         return;
-    vote->shift_ns = redlock__add(vote->shift_ns, step_ns);
-    vote->end_ns = redlock__add(vote->end_ns, -step_ns);
-    if (redlock__hold_exists(lease))
+    lease->ends_ns[node] = redlock__add(lease->ends_ns[node], -step_ns);
+    if (!redlock__lease_shift(lease, node, step_ns)) {
+        lease->round.counted &= ~(UINT32_C(1) << node);
+        if (redlock__hold_exists(lease))
+            redlock__hold_uncount(lease, node, now_ns);
+    } else if (redlock__hold_exists(lease)) {
         recount(lease, now_ns);
+    }
 }
 
 int redlock__lease_margin(const struct redlock__lease *lease, int64_t now_ns)
@@ -131,6 +152,6 @@ int redlock__lease_margin(const struct redlock__lease *lease, int64_t now_ns)
     if (!redlock__lease_held(lease, now_ns))
         return -1;
     for (uint32_t i = 0; i < lease->n; i++)
-        keep += has(lease->counted, i) && lease->votes[i].end_ns > now_ns;
+        keep += has(lease->counted, i) && lease->ends_ns[i] > now_ns;
     return (int)keep - (int)lease->quorum;
 }

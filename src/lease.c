@@ -11,6 +11,7 @@
 #include "lease.h"
 
 #include <assert.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,7 +20,8 @@
 #include "validity.h"
 
 enum {
-    JOIN_PARTS = 64 /* of a ttl: a renewal begins one of them early, to leave with another */
+    JOIN_PARTS = 64, /* of a ttl: a renewal begins one of them early, to leave with another */
+    MOST_TRIES = 40  /* that make pauses longer: from a millisecond to the longest cap */
 };
 
 static uint32_t all_nodes(const struct redlock__lease *lease)
@@ -29,21 +31,43 @@ static uint32_t all_nodes(const struct redlock__lease *lease)
 
 /* ---- memory ------------------------------------------------------------- */
 
+/* Of a lease and what all of them have. */
+static size_t plain_size(uint32_t n)
+{
+    size_t size = offsetof(struct redlock__lease, ends_ns) + n * sizeof(int64_t) +
+                  n * sizeof(struct redlock__lease_said);
+
+    return (size + sizeof(int64_t) - 1) / sizeof(int64_t) * sizeof(int64_t);
+}
+
 size_t redlock__lease_size(uint32_t n, bool fence)
 {
-    return sizeof(struct redlock__lease) + n * sizeof(struct redlock__lease_vote) +
-           (fence ? n * sizeof(int64_t) : 0);
+    return plain_size(n) +
+           (fence ? sizeof(struct redlock__lease_fencing) + n * sizeof(int64_t) : 0);
+}
+
+struct redlock__lease_fencing *redlock__lease_fencing(const struct redlock__lease *lease)
+{
+    assert(lease->fenced);
+    return (struct redlock__lease_fencing *)((uintptr_t)lease + plain_size(lease->n));
+}
+
+void redlock__lease_init(struct redlock__lease *lease, uint32_t n,
+                         const struct redlock__lease_config *config,
+                         struct redlock__lease_terms *terms)
+{
+    lease->n = (uint8_t)n;
+    lease->terms = terms;
+    lease->cap_ns = REDLOCK__NEVER;
+    lease->ttl_ms = config->ttl_ms;
+    lease->renews = config->renew;
+    lease->fenced = config->fence;
 }
 
 void redlock__lease_clear(struct redlock__lease *lease)
 {
-    free(lease->texts);
-    lease->texts = NULL;
-}
-
-int64_t *redlock__lease_numbers(struct redlock__lease *lease)
-{
-    return (int64_t *)(void *)&lease->votes[lease->n];
+    free(lease->rare);
+    lease->rare = NULL;
 }
 
 /* ---- rounds ------------------------------------------------------------- */
@@ -52,22 +76,24 @@ static void begin_round(struct redlock__lease *lease, enum redlock__command comm
                         uint32_t counted, int64_t now_ns)
 {
     lease->round_no++;
+    lease->slowed = false;
     lease->round_command = command;
     redlock__round_begin(&lease->round, lease->quorum, counted, all_nodes(lease), now_ns);
     redlock__lease_begin_record(lease);
-    for (uint32_t i = 0; lease->config.fence && i < lease->n; i++)
-        redlock__lease_numbers(lease)[i] = 0;
+    if (lease->fenced)
+        memset(redlock__lease_fencing(lease)->numbers, 0, lease->n * sizeof(int64_t));
 }
 
 /* It goes on with the attempt: by its time, and with what steps took since then. */
 void redlock__lease_begin_settle(struct redlock__lease *lease)
 {
-    uint32_t granted = lease->round.ours, settled = granted & ~lease->unsettled;
+    uint32_t granted = lease->round.ours;
+    uint32_t settled = granted & ~redlock__lease_fencing(lease)->unsettled;
 
-    lease->wants &= ~(uint32_t)REDLOCK__WANT_SETTLE;
+    lease->wants &= (uint8_t)~REDLOCK__WANT_SETTLE;
     lease->round_no++;
     lease->round_command = REDLOCK__CMD_SETTLE;
-    redlock__round_begin(&lease->round, lease->quorum, all_nodes(lease), all_nodes(lease),
+    redlock__round_begin(&lease->round, lease->quorum, lease->round.counted, all_nodes(lease),
                          lease->round.start_ns);
     for (uint32_t i = 0; i < lease->n; i++)
         if ((settled >> i & 1) != 0)
@@ -77,29 +103,34 @@ void redlock__lease_begin_settle(struct redlock__lease *lease)
 static void schedule_renewal(struct redlock__lease *lease, int64_t ttl_ms)
 {
     lease->renew_ns = REDLOCK__NEVER;
-    if (lease->config.renew && lease->deadline_ns < lease->cap_ns)
+    if (lease->renews && lease->deadline_ns < lease->cap_ns)
         lease->renew_ns = redlock__add(lease->round.start_ns, redlock__ms_to_ns(ttl_ms) / 3);
 }
 
 /* ---- acquire ------------------------------------------------------------ */
 
-void redlock__lease_start_acquire(struct redlock__lease *lease, int64_t now_ns)
+void redlock__lease_start_acquire(struct redlock__lease *lease, int64_t wait_ms, int64_t now_ns)
 {
     lease->state = REDLOCK__LEASE_WAITING;
     lease->op = REDLOCK__OP_ACQUIRE;
     lease->result = REDLOCK_PENDING;
     lease->last_reason = REDLOCK_PENDING;
     lease->retry_ns = now_ns;
-    lease->delay_ms = lease->config.retry_base_ms;
-    lease->cap_ns = lease->renew_ns = REDLOCK__NEVER;
+    lease->once = wait_ms == 0;
     lease->wait_until_ns = REDLOCK__NEVER;
-    if (lease->config.wait_ms > 0)
-        lease->wait_until_ns = redlock__add(now_ns, redlock__ms_to_ns(lease->config.wait_ms));
+    if (wait_ms > 0)
+        lease->wait_until_ns = redlock__add(now_ns, redlock__ms_to_ns(wait_ms));
 }
 
 bool redlock__lease_due(const struct redlock__lease *lease, int64_t now_ns)
 {
     return lease->state == REDLOCK__LEASE_WAITING && now_ns >= lease->retry_ns;
+}
+
+static void forget_token(struct redlock__lease *lease)
+{
+    if (lease->fenced)
+        redlock__lease_fencing(lease)->token = 0;
 }
 
 void redlock__lease_begin_attempt(struct redlock__lease *lease, struct redlock__grant *grant,
@@ -108,46 +139,54 @@ void redlock__lease_begin_attempt(struct redlock__lease *lease, struct redlock__
     assert(lease->state == REDLOCK__LEASE_WAITING && lease->grant == NULL);
     lease->grant = grant;
     lease->state = REDLOCK__LEASE_ACQUIRING;
-    lease->fence = 0;
-    begin_round(lease, lease->config.fence ? REDLOCK__CMD_GRANT : REDLOCK__CMD_SET,
-                all_nodes(lease), now_ns);
+    forget_token(lease);
+    begin_round(lease, lease->fenced ? REDLOCK__CMD_GRANT : REDLOCK__CMD_SET, all_nodes(lease),
+                now_ns);
 }
 
 static void give_up_acquire(struct redlock__lease *lease, int reason)
 {
     lease->state = REDLOCK__LEASE_ENDED;
-    lease->fence = 0; /* which may not be settled */
+    forget_token(lease); /* which may not be settled */
     redlock__hold_finish(lease, reason);
 }
 
-/* base <= pause <= cap, drawn anew each time, and not below least_ms; the upper end doubles. */
-static int64_t draw_pause(struct redlock__lease *lease, int64_t least_ms, uint64_t jitter)
+int64_t redlock__lease_longest_pause_ms(const struct redlock__lease *lease)
 {
-    int64_t spread = redlock__max(lease->delay_ms - least_ms, 0) + 1;
+    int64_t cap = lease->terms->retry_cap_ms, pause_ms = lease->terms->retry_base_ms;
+
+    for (uint32_t i = 0; i < lease->tries && pause_ms < cap; i++)
+        pause_ms = redlock__min(cap, pause_ms > cap / 2 ? cap : 2 * pause_ms);
+    return pause_ms;
+}
+
+/* base <= pause <= cap, drawn anew each time, and not below least_ms; the upper end doubles. */
+static int64_t draw_pause(const struct redlock__lease *lease, int64_t least_ms, uint64_t jitter)
+{
+    int64_t spread = redlock__max(redlock__lease_longest_pause_ms(lease) - least_ms, 0) + 1;
 
     return redlock__ms_to_ns(least_ms + (int64_t)(jitter % (uint64_t)spread));
 }
 
 static void grow_pause(struct redlock__lease *lease)
 {
-    int64_t cap = lease->config.retry_cap_ms;
-
-    lease->delay_ms = redlock__min(cap, lease->delay_ms > cap / 2 ? cap : 2 * lease->delay_ms);
+    if (lease->tries < MOST_TRIES)
+        lease->tries++;
 }
 
 /* The last attempt is placed so that it can still answer before the wait is over. */
 static void pause_or_give_up(struct redlock__lease *lease, int reason, uint64_t jitter,
                              int64_t now_ns)
 {
-    int64_t base = lease->config.retry_base_ms;
+    int64_t base = lease->terms->retry_base_ms;
     int64_t round_trip = redlock__add(now_ns, -lease->round.start_ns);
     int64_t base_end = redlock__add(now_ns, redlock__ms_to_ns(base));
     int64_t last = lease->wait_until_ns;
 
-    lease->last_reason = reason;
+    lease->last_reason = (int8_t)reason;
     if (last != REDLOCK__NEVER)
         last -= redlock__max(2 * round_trip, REDLOCK__MS);
-    if (lease->config.wait_ms == 0 || last < base_end) {
+    if (lease->once || last < base_end) {
         give_up_acquire(lease, reason);
         return;
     }
@@ -160,12 +199,12 @@ static void pause_or_give_up(struct redlock__lease *lease, int reason, uint64_t 
 void redlock__lease_put_off(struct redlock__lease *lease, bool upper_half, uint64_t jitter,
                             int64_t now_ns)
 {
-    int64_t least = lease->config.retry_base_ms;
+    int64_t least = lease->terms->retry_base_ms;
 
     assert(lease->state == REDLOCK__LEASE_WAITING);
     grow_pause(lease);
     if (upper_half)
-        least = redlock__max(least, lease->delay_ms / 2);
+        least = redlock__max(least, redlock__lease_longest_pause_ms(lease) / 2);
     lease->retry_ns = redlock__add(now_ns, draw_pause(lease, least, jitter));
 }
 
@@ -173,8 +212,8 @@ static void attempt_failed(struct redlock__lease *lease, int reason, uint64_t ji
                            int64_t now_ns)
 {
     lease->busy_at = lease->round.foreign;
-    lease->fence = 0;
-    lease->wants &= ~(uint32_t)REDLOCK__WANT_SETTLE;
+    forget_token(lease);
+    lease->wants &= (uint8_t)~REDLOCK__WANT_SETTLE;
     lease->wants |= REDLOCK__WANT_ABANDON;
     pause_or_give_up(lease, reason, jitter, now_ns);
     if (lease->state == REDLOCK__LEASE_WAITING && lease->busy_at != 0)
@@ -184,15 +223,25 @@ static void attempt_failed(struct redlock__lease *lease, int reason, uint64_t ji
 /* A quorum of grants has been read. False: the token is still to be settled. */
 static bool choose_fence(struct redlock__lease *lease)
 {
+    struct redlock__lease_fencing *fencing = redlock__lease_fencing(lease);
     int64_t numbers[REDLOCK_MAX_NODES] = {0};
     uint32_t settled;
 
     for (uint32_t i = 0; i < lease->n; i++)
-        numbers[i] = redlock__lease_numbers(lease)[i];
-    lease->fence = redlock__fence_choose(numbers, lease->round.ours, &settled);
-    lease->unsettled = all_nodes(lease) & ~settled;
+        numbers[i] = fencing->numbers[i];
+    fencing->token = redlock__fence_choose(numbers, lease->round.ours, &settled);
+    fencing->unsettled = all_nodes(lease) & ~settled;
     lease->wants |= REDLOCK__WANT_SETTLE;
     return redlock__count(settled) >= lease->quorum;
+}
+
+/* The hold begins with the round. */
+static void start_cap(struct redlock__lease *lease)
+{
+    int64_t max_hold_ns = redlock__ms_to_ns(lease->terms->max_hold_ms);
+
+    lease->cap_ns =
+        max_hold_ns > 0 ? redlock__add(lease->round.start_ns, max_hold_ns) : REDLOCK__NEVER;
 }
 
 static void attempt_over(struct redlock__lease *lease, uint64_t jitter, int64_t now_ns)
@@ -207,27 +256,29 @@ static void attempt_over(struct redlock__lease *lease, uint64_t jitter, int64_t 
     }
     if (lease->round_command == REDLOCK__CMD_GRANT && !choose_fence(lease))
         return; /* still acquiring */
-    if (lease->config.max_hold_ms > 0)
-        lease->cap_ns = redlock__add(round->start_ns, redlock__ms_to_ns(lease->config.max_hold_ms));
-    lease->counted = round->ours;
-    redlock__hold_keep(lease, lease->counted, lease->config.ttl_ms);
+    start_cap(lease);
+    lease->counted = round->ours & round->counted;
+    redlock__hold_keep(lease, lease->counted, lease->ttl_ms);
     redlock__hold_set_deadline(lease);
-    schedule_renewal(lease, lease->config.ttl_ms);
-    if (!redlock__is_held(lease->deadline_ns, now_ns, lease->config.min_validity_ms)) {
+    if (!redlock__is_held(lease->deadline_ns, now_ns, lease->terms->min_validity_ms)) {
         lease->deadline_ns = 0;
         lease->counted = 0;
-        lease->cap_ns = lease->renew_ns = REDLOCK__NEVER;
+        lease->cap_ns = REDLOCK__NEVER;
         attempt_failed(lease, REDLOCK_EXPIRED, jitter, now_ns);
         return;
     }
+    /* Here what it needed while it waited gives way to what it needs while it is held. */
     lease->state = REDLOCK__LEASE_HELD;
+    lease->wanted_ttl_ms = lease->extend_ttl_ms = 0;
+    lease->may_join = lease->refill = 0;
+    schedule_renewal(lease, lease->ttl_ms);
     redlock__hold_finish(lease, REDLOCK_OK);
 }
 
 void redlock__lease_hint(struct redlock__lease *lease, int64_t pttl_ms, uint64_t jitter,
                          int64_t now_ns)
 {
-    int64_t base = lease->config.retry_base_ms;
+    int64_t base = lease->terms->retry_base_ms;
     int64_t wake;
 
     if (lease->state != REDLOCK__LEASE_WAITING || pttl_ms == -1)
@@ -245,7 +296,9 @@ void redlock__lease_start_adopted(struct redlock__lease *lease, uint32_t counted
     lease->adopted = true;
     lease->result = REDLOCK_OK;
     lease->counted = counted;
-    lease->cap_ns = lease->renew_ns = lease->wait_until_ns = REDLOCK__NEVER;
+    lease->renew_ns = REDLOCK__NEVER;
+    lease->wanted_ttl_ms = lease->extend_ttl_ms = 0;
+    lease->may_join = lease->refill = 0;
 }
 
 void redlock__lease_start_extend(struct redlock__lease *lease, int64_t ttl_ms)
@@ -253,7 +306,7 @@ void redlock__lease_start_extend(struct redlock__lease *lease, int64_t ttl_ms)
     lease->op = REDLOCK__OP_EXTEND;
     lease->result = REDLOCK_PENDING;
     if (lease->state == REDLOCK__LEASE_LOST) {
-        redlock__hold_finish(lease, lease->lost_reason);
+        redlock__hold_finish(lease, redlock__lease_lost_reason(lease));
         return;
     }
     lease->wanted_ttl_ms = ttl_ms;
@@ -262,17 +315,18 @@ void redlock__lease_start_extend(struct redlock__lease *lease, int64_t ttl_ms)
 
 /* A shorter ttl counts for the holder before any primary hears of it, whatever becomes of
  * the round. A longer one lowers nothing here. */
-void redlock__lease_begin_extend(struct redlock__lease *lease, int64_t now_ns)
+void redlock__lease_begin_extend(struct redlock__lease *lease, uint32_t drift_ppm,
+                                 uint32_t counting, int64_t now_ns)
 {
     int64_t lowered;
 
     assert(lease->state == REDLOCK__LEASE_HELD || lease->state == REDLOCK__LEASE_ADOPTED);
     assert(lease->grant != NULL);
     lease->automatic = lease->op != REDLOCK__OP_EXTEND;
-    lease->extend_ttl_ms = lease->automatic ? lease->config.ttl_ms : lease->wanted_ttl_ms;
-    lowered = redlock__deadline(now_ns, lease->extend_ttl_ms, lease->drift_ppm);
+    lease->extend_ttl_ms = lease->automatic ? lease->ttl_ms : lease->wanted_ttl_ms;
+    lowered = redlock__deadline(now_ns, lease->extend_ttl_ms, drift_ppm);
     redlock__hold_lower(lease, lowered);
-    lease->known_before = lease->grant->known;
+    lease->may_join = lease->grant->known & counting;
     lease->renew_ns = REDLOCK__NEVER;
     lease->state = REDLOCK__LEASE_RENEWING;
     begin_round(lease, REDLOCK__CMD_EXTEND, lease->counted, now_ns);
@@ -283,7 +337,7 @@ void redlock__lease_begin_extend(struct redlock__lease *lease, int64_t now_ns)
  * that got the lease from another one, which may know of such a SET. */
 static void take_in(struct redlock__lease *lease, uint32_t answered)
 {
-    lease->counted |= lease->round.ours & lease->known_before & lease->may_join & answered;
+    lease->counted |= lease->round.ours & lease->may_join & answered;
     redlock__hold_keep(lease, lease->counted & lease->round.ours & answered, lease->extend_ttl_ms);
     redlock__hold_set_deadline(lease);
     if (lease->adopted)
@@ -299,7 +353,7 @@ static void extend_failed(struct redlock__lease *lease, int64_t now_ns)
     int64_t pause = redlock__max(lease->extend_ttl_ms / 10, 1);
 
     lease->state = was_held ? REDLOCK__LEASE_HELD : REDLOCK__LEASE_ADOPTED;
-    if (was_held && lease->config.renew && lease->deadline_ns < lease->cap_ns)
+    if (was_held && lease->renews && lease->deadline_ns < lease->cap_ns)
         lease->renew_ns = redlock__add(now_ns, redlock__ms_to_ns(pause));
     if (!lease->automatic) {
         redlock__hold_finish(lease, REDLOCK_NO_QUORUM);
@@ -316,13 +370,12 @@ static void extend_over(struct redlock__lease *lease, int64_t now_ns)
         extend_failed(lease, now_ns);
         return;
     }
-    if (lease->deadline_ns == 0 && lease->config.max_hold_ms > 0)
-        lease->cap_ns =
-            redlock__add(lease->round.start_ns, redlock__ms_to_ns(lease->config.max_hold_ms));
-    lease->config.ttl_ms = lease->extend_ttl_ms;
+    if (lease->deadline_ns == 0)
+        start_cap(lease);
+    lease->ttl_ms = lease->extend_ttl_ms;
     take_in(lease, all_nodes(lease));
     schedule_renewal(lease, lease->extend_ttl_ms);
-    if (!redlock__is_held(lease->deadline_ns, now_ns, lease->config.min_validity_ms)) {
+    if (!redlock__is_held(lease->deadline_ns, now_ns, lease->terms->min_validity_ms)) {
         redlock__hold_lose(lease, REDLOCK_EXPIRED);
         return;
     }
@@ -357,7 +410,7 @@ void redlock__lease_start_release(struct redlock__lease *lease)
     lease->renew_ns = REDLOCK__NEVER;
     if (lease->state == REDLOCK__LEASE_LOST) {
         lease->state = REDLOCK__LEASE_ENDED;
-        redlock__hold_finish(lease, lease->lost_reason);
+        redlock__hold_finish(lease, redlock__lease_lost_reason(lease));
         return;
     }
     lease->wants = REDLOCK__WANT_RELEASE;
@@ -420,16 +473,21 @@ static void round_over(struct redlock__lease *lease, uint64_t jitter, int64_t no
 /* Also of a round that is over: what is left to settle is settled in the background. */
 static void note_number(struct redlock__lease *lease, const struct redlock__lease_news *news)
 {
-    if (news->command == REDLOCK__CMD_SETTLE)
-        lease->unsettled &= ~(UINT32_C(1) << news->node);
-    if (news->command != REDLOCK__CMD_GRANT)
+    struct redlock__lease_fencing *fencing;
+
+    if (news->command != REDLOCK__CMD_SETTLE && news->command != REDLOCK__CMD_GRANT)
         return;
+    fencing = redlock__lease_fencing(lease);
+    if (news->command == REDLOCK__CMD_SETTLE) {
+        fencing->unsettled &= ~(UINT32_C(1) << news->node);
+        return;
+    }
     if (news->round_no == lease->round_no)
-        redlock__lease_numbers(lease)[news->node] = news->number;
-    if (!redlock__hold_exists(lease) || lease->fence == 0)
+        fencing->numbers[news->node] = news->number;
+    if (!redlock__hold_exists(lease) || fencing->token == 0)
         return;
-    if (news->number >= lease->fence) /* it has the token already, or can't be lowered to it */
-        lease->unsettled &= ~(UINT32_C(1) << news->node);
+    if (news->number >= fencing->token) /* it has the token already, or can't be lowered to it */
+        fencing->unsettled &= ~(UINT32_C(1) << news->node);
     else
         lease->wants |= REDLOCK__WANT_SETTLE;
 }
@@ -455,7 +513,7 @@ void redlock__lease_forgotten(struct redlock__lease *lease, uint32_t node, uint6
 {
     if (!redlock__hold_exists(lease) && lease->state != REDLOCK__LEASE_ACQUIRING)
         return;
-    if (lease->votes[node].vote == REDLOCK_VOTE_OURS)
+    if (redlock__lease_said(lease)[node].vote == REDLOCK_VOTE_OURS)
         redlock__lease_record(lease, node, REDLOCK_VOTE_DOWN,
                               redlock__reason_text(REDLOCK__REASON_FORGOT), now_ns);
     if (redlock__hold_exists(lease))
@@ -476,9 +534,9 @@ void redlock__lease_stop(struct redlock__lease *lease, int reason)
         give_up_acquire(lease, reason);
         break;
     case REDLOCK__OP_EXTEND:
-        lease->wants &= ~(uint32_t)REDLOCK__WANT_EXTEND;
+        lease->wants &= (uint8_t)~REDLOCK__WANT_EXTEND;
         /* A renewal that came due while it waited had joined it, and goes on alone. */
-        if (lease->config.renew && lease->state == REDLOCK__LEASE_HELD &&
+        if (lease->renews && lease->state == REDLOCK__LEASE_HELD &&
             lease->renew_ns == REDLOCK__NEVER && lease->deadline_ns < lease->cap_ns)
             lease->wants |= REDLOCK__WANT_EXTEND;
         lease->automatic = true;
@@ -496,13 +554,9 @@ void redlock__lease_stop(struct redlock__lease *lease, int reason)
 
 void redlock__lease_stop_renewing(struct redlock__lease *lease)
 {
-    lease->config.renew = false;
-    lease->renew_ns = REDLOCK__NEVER;
-}
-
-bool redlock__lease_held(const struct redlock__lease *lease, int64_t now_ns)
-{
-    return redlock__is_held(lease->deadline_ns, now_ns, lease->config.min_validity_ms);
+    lease->renews = false;
+    if (redlock__hold_exists(lease))
+        lease->renew_ns = REDLOCK__NEVER;
 }
 
 /* When the hold ends by the clock; NEVER where there is none. */
@@ -510,7 +564,7 @@ static int64_t hold_end(const struct redlock__lease *lease)
 {
     if (lease->deadline_ns == 0)
         return REDLOCK__NEVER;
-    return redlock__held_until(lease->deadline_ns, lease->config.min_validity_ms);
+    return redlock__held_until(lease->deadline_ns, lease->terms->min_validity_ms);
 }
 
 int64_t redlock__lease_next_deadline(const struct redlock__lease *lease)
@@ -541,7 +595,7 @@ static void wait_is_over(struct redlock__lease *lease, uint64_t jitter, int64_t 
         if (redlock__round_give_up(&lease->round))
             attempt_over(lease, jitter, now_ns);
         if (before != REDLOCK_PENDING)
-            lease->result = before;
+            lease->result = (int8_t)before;
         return;
     }
     give_up_acquire(lease, lease->last_reason == REDLOCK_PENDING ? REDLOCK_WAIT_DEADLINE
@@ -550,7 +604,7 @@ static void wait_is_over(struct redlock__lease *lease, uint64_t jitter, int64_t 
 
 bool redlock__lease_join_renewal(struct redlock__lease *lease, int64_t now_ns)
 {
-    int64_t early_ns = redlock__ms_to_ns(lease->config.ttl_ms) / JOIN_PARTS;
+    int64_t early_ns = redlock__ms_to_ns(lease->ttl_ms) / JOIN_PARTS;
 
     if (lease->state != REDLOCK__LEASE_HELD || lease->renew_ns == REDLOCK__NEVER ||
         redlock__add(lease->renew_ns, -early_ns) > now_ns)

@@ -84,73 +84,114 @@ struct redlock__lease_config {
     bool fence; /* with a fencing token */
 };
 
-/* Large fields come before small ones: there may be very many leases. */
+/* What leases are made with beside their ttl: those with the same options have it in common. */
+struct redlock__lease_terms {
+    int64_t min_validity_ms, max_hold_ms;
+    int64_t retry_base_ms, retry_cap_ms;
+    const uint32_t *node_ppm; /* of each primary: what its clock is allowed to drift */
+    uint32_t users;           /* leases, and the engine for the newest */
+};
+
+/* There may be very many: so fields of which only some are needed at a time share memory, counts
+ * take a byte, what only fenced locks have comes last, and what hardly any lease has is elsewhere.
+ */
 struct redlock__lease {
-    struct redlock__timer timer;         /* the engine's: set whenever it has served the lease */
-    struct redlock__timer pace;          /* the engine's: its renewal waits for others */
-    struct redlock__lease *next, *prev;  /* in the engine's list */
-    struct redlock__lease *next_waiting; /* in its name's queue */
-    struct redlock__lease *next_event;   /* in the engine's event list */
-    struct redlock__lease *next_work;    /* in the engine's work list */
+    struct redlock__timer timer;       /* the engine's: set whenever it has served the lease */
+    struct redlock__timer pace;        /* the engine's: its renewal waits for others */
+    struct redlock__lease *next_event; /* in the engine's event list */
+    struct redlock__lease *next_work;  /* in the engine's work list */
     struct redlock__name *name;
-    struct redlock__grant *grant;    /* NULL between attempts and after the end */
-    const uint32_t *node_ppm;        /* of each primary, where more was measured; NULL: drift_ppm */
-    void *user;                      /* the facade's handle */
-    char (*texts)[REDLOCK_TEXT_LEN]; /* n: what primaries said; NULL: nothing */
-    struct redlock__lease_config config;
+    struct redlock__grant *grant; /* NULL between attempts and after the end */
+    struct redlock__lease_terms *terms;
+    struct redlock__lease_rare *rare; /* n; NULL: nothing of the kind */
+    void *user;                       /* the facade's handle */
     struct redlock__round round;
-    int64_t gate_ns; /* a round that waits for connections begins no later than this */
 
-    /* acquiring */
-    int64_t wait_until_ns; /* the wait is over: NEVER for one attempt and for ever */
-    int64_t retry_ns;      /* no attempt before this */
-    int64_t delay_ms;      /* grows with each attempt */
-    uint64_t turn;         /* waits for a connection of its own, since (replicas.c); 0: no */
-
-    /* held */
-    int64_t deadline_ns;   /* 0: not held */
-    int64_t cap_ns;        /* of the hold; NEVER */
-    int64_t renew_ns;      /* next renewal; NEVER */
-    int64_t wanted_ttl_ms; /* of the extend that was asked for: kept if it succeeds */
-    int64_t extend_ttl_ms; /* of the running extend round */
-    int64_t fence;         /* the token; 0: none, or not settled yet */
+    int64_t ttl_ms;
+    int64_t gate_ns;     /* a round that waits for connections begins no later than this */
+    int64_t deadline_ns; /* 0: not held */
+    int64_t cap_ns;      /* of the hold; NEVER */
+    union {
+        struct {                                 /* until it is held for the first time */
+            struct redlock__lease *next_waiting; /* in its name's queue */
+            int64_t wait_until_ns; /* the wait is over: NEVER for one attempt and for ever */
+            int64_t retry_ns;      /* no attempt before this */
+            uint32_t busy_at;
+            uint8_t tries; /* attempts that failed, as far as delays grow with them */
+        };
+        struct {                   /* from then on, and if it is adopted */
+            int64_t renew_ns;      /* next renewal; NEVER */
+            int64_t wanted_ttl_ms; /* of the extend that was asked for: kept if it succeeds */
+            int64_t extend_ttl_ms; /* of the running extend round */
+            uint32_t may_join;     /* they count, and had the key before the current round began */
+            uint32_t refill;
+        };
+    };
     uint32_t counted;
-    uint32_t may_join;     /* primaries whose votes count: the engine's to say, before a round */
-    uint32_t known_before; /* grant->known when the current round began */
-    uint32_t unsettled;    /* primaries whose counter may be below the token */
+    uint32_t round_no; /* from 1; answers of other rounds don't vote */
+    uint32_t turn;     /* waits for a connection of its own, since (replicas.c); 0: no */
 
-    uint32_t slowed_round; /* + 1: since this round it polls less (wake.c) */
-    uint32_t round_no;     /* from 1; answers of other rounds don't vote */
-    enum redlock__command round_command;
-    uint32_t wants, events;
-    uint32_t refill, busy_at;
-    uint32_t n, quorum, drift_ppm;
-    int result;      /* of op, or of the last one */
-    int last_reason; /* of the last attempt; PENDING: none yet */
-    int lost_reason; /* LOST: EXPIRED or LOST */
+    int8_t result;      /* of op, or of the last one */
+    int8_t last_reason; /* of the last attempt; PENDING: none yet */
+    uint8_t n, quorum;
+    uint8_t wants, events;
+    enum redlock__command round_command : 8;
     enum redlock__lease_state state;
     enum redlock__lease_state counted_state; /* what the engine's counters have seen */
     enum redlock__lease_op op;
     bool in_events : 1, in_work : 1;
     bool queued : 1;       /* in its name's queue */
+    bool once : 1;         /* one attempt, no wait */
+    bool slowed : 1;       /* since its last round it polls less (wake.c) */
+    bool renews : 1;       /* by itself */
+    bool fenced : 1;       /* with a fencing token */
     bool automatic : 1;    /* the running extend round is the lease's own */
     bool failing : 1;      /* the last renewal failed: said once */
     bool adopted : 1;      /* from another process: sets nothing again */
     bool seen_foreign : 1; /* an extend met another owner's key */
+    bool outlived : 1;     /* LOST, since its time was over */
 
-    struct redlock__lease_vote votes[]; /* n: of the newest round; then a fenced lock's numbers */
+    /* n: until when each primary keeps the key, on our clock, if it is counted. Behind them, n of
+     * what each said, and then a fenced lock's numbers. */
+    int64_t ends_ns[];
+};
+
+/* Of a fenced lock. */
+struct redlock__lease_fencing {
+    int64_t token;      /* 0: none, or not settled yet */
+    uint32_t unsettled; /* primaries whose counter may be below the token */
+    int64_t numbers[];  /* n: of this round's grants; 0: none read */
 };
 
 /* Bytes of a lease. */
 size_t redlock__lease_size(uint32_t n, bool fence);
+/* Of n primaries, from memory that is all zero; terms are those of the config. */
+void redlock__lease_init(struct redlock__lease *lease, uint32_t n,
+                         const struct redlock__lease_config *config,
+                         struct redlock__lease_terms *terms);
 /* What it has beside its own memory, which it is as if new after. */
 void redlock__lease_clear(struct redlock__lease *lease);
 
-/* A fenced lock's grants of this round: n numbers; 0: none read. */
-int64_t *redlock__lease_numbers(struct redlock__lease *lease);
+/* n: what each primary said in the newest round. */
+static inline struct redlock__lease_said *redlock__lease_said(const struct redlock__lease *lease)
+{
+    return (struct redlock__lease_said *)(uintptr_t)&lease->ends_ns[lease->n];
+}
 
-/* Begins to wait for the first attempt. */
-void redlock__lease_start_acquire(struct redlock__lease *lease, int64_t now_ns);
+/* Of a fenced lock only. */
+struct redlock__lease_fencing *redlock__lease_fencing(const struct redlock__lease *lease);
+
+/* LOST: EXPIRED or LOST. */
+static inline int redlock__lease_lost_reason(const struct redlock__lease *lease)
+{
+    return lease->outlived ? REDLOCK_EXPIRED : REDLOCK_LOST;
+}
+
+/* The longest time it may have asked primaries for. */
+int64_t redlock__lease_longest_ttl_ms(const struct redlock__lease *lease);
+
+/* Begins to wait for the first attempt: for wait_ms, as in the config. */
+void redlock__lease_start_acquire(struct redlock__lease *lease, int64_t wait_ms, int64_t now_ns);
 /* From another process: counted set and grant are given. */
 void redlock__lease_start_adopted(struct redlock__lease *lease, uint32_t counted);
 void redlock__lease_start_extend(struct redlock__lease *lease, int64_t ttl_ms);
@@ -168,7 +209,9 @@ void redlock__lease_begin_attempt(struct redlock__lease *lease, struct redlock__
                                   int64_t now_ns);
 /* The second round of a fenced attempt. */
 void redlock__lease_begin_settle(struct redlock__lease *lease);
-void redlock__lease_begin_extend(struct redlock__lease *lease, int64_t now_ns);
+/* drift_ppm: what every clock is allowed to drift; counting: the primaries whose votes count. */
+void redlock__lease_begin_extend(struct redlock__lease *lease, uint32_t drift_ppm,
+                                 uint32_t counting, int64_t now_ns);
 void redlock__lease_begin_release(struct redlock__lease *lease, int64_t now_ns);
 
 /* News of a request: an answer, a missed deadline (SILENT), a lost connection (DOWN). */
@@ -198,6 +241,8 @@ int redlock__lease_margin(const struct redlock__lease *lease, int64_t now_ns);
 void redlock__lease_hint(struct redlock__lease *lease, int64_t pttl_ms, uint64_t jitter,
                          int64_t now_ns);
 
+/* The upper end of the pauses: it doubles with each attempt, from the base to the cap. */
+int64_t redlock__lease_longest_pause_ms(const struct redlock__lease *lease);
 /* WAITING, and an attempt now would be in vain: the next pause, as after one; upper_half: of those
  * it could be. */
 void redlock__lease_put_off(struct redlock__lease *lease, bool upper_half, uint64_t jitter,

@@ -49,8 +49,8 @@ static void copy_results_locked(const redlock_lock *lock, redlock_node_result *r
         results[i].text[0] = '\0';
         if (lock->lease == NULL)
             continue;
-        results[i].vote = (redlock_vote)lock->lease->votes[i].vote;
-        results[i].elapsed_us = lock->lease->votes[i].elapsed_us;
+        results[i].vote = (redlock_vote)redlock__lease_said(lock->lease)[i].vote;
+        results[i].elapsed_us = redlock__lease_elapsed_us(lock->lease, i);
         (void)snprintf(results[i].text, sizeof results[i].text, "%s",
                        redlock__lease_text(lock->lease, i));
     }
@@ -224,7 +224,7 @@ static int extend(redlock_lock *lock, int64_t ttl_ms, bool wait)
     if (lock->lease == NULL) {
         rc = REDLOCK_ERR_STATE;
     } else if (ttl_ms != 0 && redlock__ttl_check(client->settings, ttl_ms,
-                                                 lock->lease->config.min_validity_ms) != 0) {
+                                                 lock->lease->terms->min_validity_ms) != 0) {
         rc = REDLOCK_ERR_TTL;
     } else if (wait && !client->threaded) {
         rc = REDLOCK_ERR_STATE;
@@ -322,7 +322,7 @@ static int check_handover(const redlock_lock *lock)
     if (lease == NULL || lease->op != REDLOCK__OP_NONE)
         return REDLOCK_ERR_STATE;
     if (lease->state == REDLOCK__LEASE_LOST)
-        return lease->lost_reason;
+        return redlock__lease_lost_reason(lease);
     if (lease->grant == NULL || lease->state == REDLOCK__LEASE_ENDED)
         return REDLOCK_ERR_STATE;
     if (lease->deadline_ns != 0 && !redlock__lease_held(lease, redlock__clock_ns()))
@@ -336,7 +336,8 @@ static void write_token(const redlock_client *client, const struct redlock__leas
     int64_t cut_ms;
     uint32_t cut = redlock__engine_share(client->engine, lease, &cut_ms);
 
-    redlock__token_format(client->settings, lease->grant->token, lease->counted, token);
+    redlock__token_format(client->settings, redlock__grant_token(lease->grant).hex, lease->counted,
+                          token);
     if (cut != 0)
         redlock__token_warn(token, cut, cut_ms);
 }
@@ -439,8 +440,9 @@ int64_t redlock_fence(const redlock_lock *lock)
     lease = look_at(lock);
     if (lease == NULL)
         return fence;
-    if (lease->fence != 0 && lease->state != REDLOCK__LEASE_ACQUIRING)
-        fence = lease->fence;
+    if (lease->fenced && redlock__lease_fencing(lease)->token != 0 &&
+        lease->state != REDLOCK__LEASE_ACQUIRING)
+        fence = redlock__lease_fencing(lease)->token;
     (void)pthread_mutex_unlock(&lock->client->mutex);
     return fence;
 }

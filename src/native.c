@@ -87,20 +87,21 @@ static void encode(struct redlock__bytes *bytes, const struct redlock__engine *e
                    uint32_t node, int64_t ttl_ms)
 {
     const struct redlock__name *name = grant->name;
+    struct redlock__token_text token = redlock__grant_token(grant);
 
     if (way == BY_SET_IFEQ)
-        redlock__encode_extend_native(bytes, name->key, name->len, grant->token,
+        redlock__encode_extend_native(bytes, name->key, name->len, token.hex,
                                       redlock__max(ttl_ms, longest(engine, grant)));
     else if (way == BY_DELIFEQ)
-        redlock__encode_delifeq(bytes, name->key, name->len, grant->token);
+        redlock__encode_delifeq(bytes, name->key, name->len, token.hex);
     else if (way == BY_DELEX)
-        redlock__encode_delex(bytes, name->key, name->len, grant->token);
+        redlock__encode_delex(bytes, name->key, name->len, token.hex);
     else if (asks(grant, command, node)) /* by script, see choose() */
-        redlock__encode_release_asking(bytes, name->key, name->len, grant->token);
+        redlock__encode_release_asking(bytes, name->key, name->len, token.hex);
     else if (command == REDLOCK__CMD_EXTEND)
-        redlock__encode_extend(bytes, name->key, name->len, grant->token, ttl_ms);
+        redlock__encode_extend(bytes, name->key, name->len, token.hex, ttl_ms);
     else
-        redlock__encode_release(bytes, name->key, name->len, grant->token);
+        redlock__encode_release(bytes, name->key, name->len, token.hex);
 }
 
 /* A round has one time limit, also where nodes are asked twice in it. */
@@ -276,7 +277,7 @@ static void judge_extend(struct redlock__node_event *event)
 
     if (event->answer.vote != REDLOCK_VOTE_FOREIGN)
         return;
-    if (strcmp(event->answer.text, grant->token) == 0)
+    if (strcmp(event->answer.text, redlock__grant_token(grant).hex) == 0)
         event->answer.vote = REDLOCK_VOTE_OURS;
     event->answer.text[0] = '\0'; /* as a script says it */
 }
@@ -288,7 +289,7 @@ static void judge_owner(struct redlock__node_event *event)
 
     if (event->answer.vote != REDLOCK_VOTE_FOREIGN)
         return;
-    if (strcmp(event->answer.text, grant->token) != 0) {
+    if (strcmp(event->answer.text, redlock__grant_token(grant).hex) != 0) {
         event->answer.text[0] = '\0';
         return;
     }

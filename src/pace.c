@@ -31,8 +31,8 @@ static bool has_room(const struct redlock__engine *engine)
 bool redlock__pace_renewal(struct redlock__engine *engine, struct redlock__lease *lease,
                            int64_t now_ns)
 {
-    int64_t round_ns = redlock__engine_node_deadline(engine, lease->config.ttl_ms, now_ns) - now_ns;
-    int64_t end_ns = redlock__held_until(lease->deadline_ns, lease->config.min_validity_ms);
+    int64_t round_ns = redlock__engine_node_deadline(engine, lease->ttl_ms, now_ns) - now_ns;
+    int64_t end_ns = redlock__held_until(lease->deadline_ns, lease->terms->min_validity_ms);
     int64_t last_ns = redlock__add(end_ns, -2 * round_ns);
 
     if (lease->op == REDLOCK__OP_EXTEND || has_room(engine) || now_ns >= last_ns ||
@@ -53,7 +53,7 @@ void redlock__pace_next(struct redlock__engine *engine, int64_t now_ns)
         return;
     timer = redlock__timers_take(&engine->paced, REDLOCK__NEVER);
     lease = (struct redlock__lease *)((char *)timer - offsetof(struct redlock__lease, pace));
-    lease->gate_ns = redlock__engine_node_deadline(engine, lease->config.ttl_ms, now_ns);
+    lease->gate_ns = redlock__engine_node_deadline(engine, lease->ttl_ms, now_ns);
     redlock__engine_work_on(engine, lease);
 }
 

@@ -1,5 +1,7 @@
 /*
- * See pool.h. A singly linked list, through the first bytes of what is kept.
+ * See pool.h. What is over is a singly linked list, through the first bytes of each. A slab is a
+ * pointer to the one before it, and things. Under AddressSanitizer a slab has one thing, and goes
+ * with it.
  */
 #include "pool.h"
 
@@ -14,18 +16,71 @@
 #if defined(__SANITIZE_ADDRESS__)
 #define WATCHED 1
 #endif
-#ifndef WATCHED
-#define WATCHED 0
-#endif
+
+struct slab {
+    struct slab *older;
+    struct slab *newer; /* where they go one by one */
+};
+
+#if defined(WATCHED)
+
+void *redlock__pool_take(struct redlock__pool *pool, size_t size)
+{
+    struct slab *slab = calloc(1, sizeof *slab + size), *older = pool->slabs;
+
+    if (slab == NULL)
+        return NULL;
+    slab->older = older;
+    if (older != NULL)
+        older->newer = slab;
+    pool->slabs = slab;
+    return slab + 1;
+}
+
+void redlock__pool_give(struct redlock__pool *pool, void *thing)
+{
+    struct slab *slab = thing == NULL ? NULL : (struct slab *)thing - 1;
+
+    if (slab == NULL)
+        return;
+    if (slab->newer != NULL)
+        slab->newer->older = slab->older;
+    else
+        pool->slabs = slab->older;
+    if (slab->older != NULL)
+        slab->older->newer = slab->newer;
+    free(slab);
+}
+
+#else
+
+static void *take_fresh(struct redlock__pool *pool, size_t size)
+{
+    void *thing;
+
+    if (pool->left == 0) {
+        struct slab *slab = calloc(1, sizeof *slab + REDLOCK__POOL_SLAB * size);
+
+        if (slab == NULL)
+            return NULL;
+        slab->older = pool->slabs;
+        pool->slabs = slab;
+        pool->fresh = (char *)(slab + 1);
+        pool->left = REDLOCK__POOL_SLAB;
+    }
+    thing = pool->fresh;
+    pool->fresh += size;
+    pool->left--;
+    return thing;
+}
 
 void *redlock__pool_take(struct redlock__pool *pool, size_t size)
 {
     void *thing = pool->first;
 
     if (thing == NULL)
-        return calloc(1, size);
+        return take_fresh(pool, size);
     memcpy(&pool->first, thing, sizeof pool->first);
-    pool->count--;
     memset(thing, 0, size);
     return thing;
 }
@@ -34,22 +89,19 @@ void redlock__pool_give(struct redlock__pool *pool, void *thing)
 {
     if (thing == NULL)
         return;
-    if (WATCHED || pool->count >= REDLOCK__POOL_KEEPS) {
-        free(thing);
-        return;
-    }
     memcpy(thing, &pool->first, sizeof pool->first);
     pool->first = thing;
-    pool->count++;
 }
+
+#endif
 
 void redlock__pool_drain(struct redlock__pool *pool)
 {
-    while (pool->first != NULL) {
-        void *thing = pool->first;
+    while (pool->slabs != NULL) {
+        struct slab *slab = pool->slabs;
 
-        memcpy(&pool->first, thing, sizeof pool->first);
-        free(thing);
+        pool->slabs = slab->older;
+        free(slab);
     }
-    pool->count = 0;
+    *pool = (struct redlock__pool){0};
 }

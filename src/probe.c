@@ -17,7 +17,7 @@
 static bool ends_soon(const struct redlock__lease *lease, int64_t now_ns)
 {
     return lease->wait_until_ns != REDLOCK__NEVER &&
-           lease->wait_until_ns - now_ns < 2 * redlock__ms_to_ns(lease->config.retry_cap_ms);
+           lease->wait_until_ns - now_ns < 2 * redlock__ms_to_ns(lease->terms->retry_cap_ms);
 }
 
 static uint32_t nth(const struct redlock__engine *engine, const struct redlock__name *name,
@@ -49,27 +49,28 @@ static bool ask(struct redlock__engine *engine, struct redlock__lease *lease, ui
                 int64_t now_ns)
 {
     struct redlock__name *name = lease->name;
+    struct redlock__wake *wake = name->others->wake;
     struct redlock__tag tag = {
-        .owner = name, .command = REDLOCK__CMD_PROBE, .round = name->wake->probe_no};
+        .owner = name, .command = REDLOCK__CMD_PROBE, .round = wake->probe_no};
     struct redlock__bytes bytes;
-    int64_t deadline_ns = redlock__engine_node_deadline(engine, lease->config.ttl_ms, now_ns);
+    int64_t deadline_ns = redlock__engine_node_deadline(engine, lease->ttl_ms, now_ns);
 
     redlock__encode_pttl(&bytes, name->key, name->len);
     for (uint32_t i = 0; i < engine->n && bytes.len != 0; i++) {
         if ((nodes >> i & 1) == 0 ||
             !redlock__engine_request(engine, i, &tag, &bytes, deadline_ns, now_ns))
             continue;
-        name->wake->probing |= UINT32_C(1) << i;
+        wake->probing |= UINT32_C(1) << i;
         name->refs++;
         engine->stats.requests++;
     }
     redlock__bytes_free(&bytes);
-    return nodes != 0 && name->wake->probing == nodes;
+    return nodes != 0 && wake->probing == nodes;
 }
 
 bool redlock__probe(struct redlock__engine *engine, struct redlock__lease *lease, int64_t now_ns)
 {
-    struct redlock__wake *wake = lease->name->wake;
+    struct redlock__wake *wake = redlock__name_known(lease->name)->wake;
     bool attempt;
 
     if (wake == NULL)
@@ -81,7 +82,7 @@ bool redlock__probe(struct redlock__engine *engine, struct redlock__lease *lease
     wake->doubted = false;
     if (attempt || !ask(engine, lease, choose(engine, lease), now_ns))
         return false;
-    lease->slowed_round = 0;
+    lease->slowed = false;
     redlock__lease_put_off(lease, wake->blocked, redlock__engine_jitter(engine), now_ns);
     return true;
 }
@@ -99,7 +100,7 @@ static void take_in(struct redlock__engine *engine, struct redlock__lease *head,
     else
         head->retry_ns = redlock__min(head->retry_ns, now_ns);
     if (!there || head->retry_ns < planned_ns)
-        head->name->wake->doubted = true;
+        head->name->others->wake->doubted = true;
     redlock__engine_work_on(engine, head);
 }
 
@@ -107,12 +108,12 @@ void redlock__probe_answered(struct redlock__engine *engine, uint32_t node,
                              const struct redlock__node_event *event, int64_t now_ns)
 {
     struct redlock__name *name = event->tag.owner;
-    struct redlock__lease *head = name->head;
+    struct redlock__lease *head = redlock__queue_head(name);
+    struct redlock__wake *wake = redlock__name_known(name)->wake;
     uint32_t bit = UINT32_C(1) << node;
 
-    if (name->wake != NULL && name->wake->probe_no == event->tag.round &&
-        (name->wake->probing & bit) != 0) {
-        name->wake->probing &= ~bit;
+    if (wake != NULL && wake->probe_no == event->tag.round && (wake->probing & bit) != 0) {
+        wake->probing &= ~bit;
         if (head != NULL && head->state == REDLOCK__LEASE_WAITING)
             take_in(engine, head, event, now_ns);
     }

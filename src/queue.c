@@ -1,5 +1,6 @@
 /*
- * See queue.h. A hash table of names, each with a singly linked list of leases.
+ * See queue.h. A hash table of names, each with a circle of leases that wait: the last one knows
+ * the first.
  */
 #include "queue.h"
 
@@ -42,8 +43,6 @@ static bool make_room(struct redlock__names *names)
 
     if (buckets == NULL)
         return false;
-    for (uint32_t i = names->size; i < size; i++)
-        buckets[i] = NULL;
     names->buckets = buckets;
     names->size = size;
     return true;
@@ -55,7 +54,7 @@ static void split(struct redlock__names *names)
     uint32_t half = names->size / 2;
     struct redlock__name **from = &names->buckets[names->used - half], *name;
 
-    names->used++;
+    names->buckets[names->used++] = NULL;
     while ((name = *from) != NULL) {
         struct redlock__name **to = bucket_of(names, name->hash);
 
@@ -74,7 +73,8 @@ static bool grow(struct redlock__names *names)
     if (names->used == 0) {
         if (!make_room(names))
             return false;
-        names->used = names->size;
+        while (names->used < names->size)
+            names->buckets[names->used++] = NULL;
     }
     if (names->count >= names->used && (names->used < names->size || make_room(names)))
         split(names);
@@ -115,6 +115,7 @@ static void name_free(struct redlock__names *names, struct redlock__name *name)
 {
     struct redlock__pool *pool = pool_of(names, name->len);
 
+    redlock__pool_give(&names->others, name->others);
     if (pool == NULL)
         free(name);
     else
@@ -164,12 +165,25 @@ void redlock__names_free(struct redlock__names *names)
         while (names->buckets[i] != NULL) {
             struct redlock__name *name = names->buckets[i];
             names->buckets[i] = name->next;
-            free(name);
+            name_free(names, name);
         }
     for (uint32_t i = 0; i < REDLOCK__NAME_CLASSES; i++)
         redlock__pool_drain(&names->pools[i]);
+    redlock__pool_drain(&names->others);
     free(names->buckets);
     *names = (struct redlock__names){0};
+}
+
+/* ---- others --------------------------------------------------------------- */
+
+const struct redlock__others redlock__no_others = {0};
+
+struct redlock__others *redlock__name_others(struct redlock__names *names,
+                                             struct redlock__name *name)
+{
+    if (name->others == NULL)
+        name->others = redlock__pool_take(&names->others, sizeof *name->others);
+    return name->others;
 }
 
 /* ---- the queue of a name ------------------------------------------------ */
@@ -179,16 +193,14 @@ static void insert(struct redlock__lease *lease, bool first)
     struct redlock__name *name = lease->name;
 
     lease->queued = true;
-    lease->next_waiting = NULL;
-    if (name->head == NULL) {
-        name->head = name->tail = lease;
-    } else if (first) {
-        lease->next_waiting = name->head;
-        name->head = lease;
-    } else {
-        name->tail->next_waiting = lease;
-        name->tail = lease;
+    if (name->last == NULL) {
+        lease->next_waiting = name->last = lease;
+        return;
     }
+    lease->next_waiting = name->last->next_waiting;
+    name->last->next_waiting = lease;
+    if (!first)
+        name->last = lease;
 }
 
 void redlock__queue_join(struct redlock__lease *lease)
@@ -200,20 +212,17 @@ void redlock__queue_join(struct redlock__lease *lease)
 void redlock__queue_leave(struct redlock__lease *lease)
 {
     struct redlock__name *name = lease->name;
-    struct redlock__lease *before = NULL, *at = name->head;
+    struct redlock__lease *before = name->last;
 
     if (!lease->queued)
         return;
-    while (at != lease) {
-        before = at;
-        at = at->next_waiting;
-    }
-    if (before == NULL)
-        name->head = lease->next_waiting;
-    else
-        before->next_waiting = lease->next_waiting;
-    if (name->tail == lease)
-        name->tail = before;
+    while (before->next_waiting != lease)
+        before = before->next_waiting;
+    before->next_waiting = lease->next_waiting;
+    if (before == lease)
+        name->last = NULL;
+    else if (name->last == lease)
+        name->last = before;
     lease->queued = false;
     lease->next_waiting = NULL;
 }
@@ -224,33 +233,46 @@ void redlock__queue_take(struct redlock__lease *lease)
     lease->name->owner = lease;
 }
 
-void redlock__queue_yield(struct redlock__lease *lease, int64_t now_ns)
+/* The name is left alone for this lease's base delay. */
+static void leave_alone(struct redlock__names *names, struct redlock__name *name,
+                        const struct redlock__lease *lease, int64_t now_ns)
+{
+    struct redlock__others *others = redlock__name_others(names, name);
+
+    if (others != NULL)
+        others->not_before_ns =
+            redlock__add(now_ns, redlock__ms_to_ns(lease->terms->retry_base_ms));
+}
+
+void redlock__queue_yield(struct redlock__names *names, struct redlock__lease *lease,
+                          int64_t now_ns)
 {
     struct redlock__name *name = lease->name;
 
     if (name->owner != lease)
         return;
     name->owner = NULL;
-    if (name->head == NULL) {
+    if (name->last == NULL) {
         name->handovers = 0;
-        if (now_ns < name->crowded_ns) /* whoever comes next finds others before it */
-            name->not_before_ns =
-                redlock__add(now_ns, redlock__ms_to_ns(lease->config.retry_base_ms));
+        if (now_ns < redlock__name_known(name)->crowded_ns)
+            leave_alone(names, name, lease, now_ns); /* whoever comes next finds others before it */
         return;
     }
     if (++name->handovers < REDLOCK__HANDOVERS)
         return;
     name->handovers = 0;
-    name->not_before_ns = redlock__add(now_ns, redlock__ms_to_ns(name->head->config.retry_base_ms));
+    leave_alone(names, name, redlock__queue_head(name), now_ns);
 }
 
 bool redlock__queue_follows(const struct redlock__name *name, const struct redlock__lease *lease,
                             int64_t now_ns)
 {
+    const struct redlock__lease *head = redlock__queue_head(name);
+
     if (name->owner != NULL && name->owner != lease)
         return true;
-    return name->head != NULL && name->head != lease && name->head->retry_ns <= now_ns &&
-           (name->owner == NULL ? name->not_before_ns <= now_ns
+    return head != NULL && head != lease && head->retry_ns <= now_ns &&
+           (name->owner == NULL ? redlock__name_known(name)->not_before_ns <= now_ns
                                 : name->handovers + 1 < REDLOCK__HANDOVERS);
 }
 
@@ -264,7 +286,8 @@ void redlock__queue_rejoin(struct redlock__lease *lease, bool first)
 
 int64_t redlock__queue_due(const struct redlock__name *name)
 {
-    if (name->owner != NULL || name->head == NULL)
+    if (name->owner != NULL || name->last == NULL)
         return REDLOCK__NEVER;
-    return redlock__max(name->head->retry_ns, name->not_before_ns);
+    return redlock__max(redlock__queue_head(name)->retry_ns,
+                        redlock__name_known(name)->not_before_ns);
 }

@@ -27,11 +27,41 @@ const char *redlock__reason_text(enum redlock__reason reason)
     return texts[reason];
 }
 
+enum {
+    MOST = (1 << 24) - 2 /* ms or us: what takes longer is not told from it */
+};
+
+_Static_assert(REDLOCK_VOTE_BARRED < 8 && REDLOCK__REASON_OWN < 16, "they fit in their bits");
+
 const char *redlock__lease_text(const struct redlock__lease *lease, uint32_t node)
 {
-    return lease->votes[node].reason == REDLOCK__REASON_OWN
-               ? lease->texts[node]
-               : redlock__reason_text(lease->votes[node].reason);
+    enum redlock__reason reason = (enum redlock__reason)redlock__lease_said(lease)[node].reason;
+
+    return reason == REDLOCK__REASON_OWN ? lease->rare[node].text : redlock__reason_text(reason);
+}
+
+int64_t redlock__lease_elapsed_us(const struct redlock__lease *lease, uint32_t node)
+{
+    const struct redlock__lease_said *said = &redlock__lease_said(lease)[node];
+
+    int64_t elapsed = (int64_t)said->elapsed - 1;
+
+    return said->slow ? elapsed * 1000 : elapsed;
+}
+
+static bool make_rare(struct redlock__lease *lease)
+{
+    if (lease->rare == NULL)
+        lease->rare = calloc(lease->n, sizeof lease->rare[0]);
+    return lease->rare != NULL;
+}
+
+bool redlock__lease_shift(struct redlock__lease *lease, uint32_t node, int64_t step_ns)
+{
+    if (!make_rare(lease))
+        return false;
+    lease->rare[node].shift_ns = redlock__add(lease->rare[node].shift_ns, step_ns);
+    return true;
 }
 
 /* Where there is no memory, only the text is lost. */
@@ -45,47 +75,55 @@ static enum redlock__reason keep_text(struct redlock__lease *lease, uint32_t nod
     for (unsigned i = REDLOCK__REASON_NO_ANSWER; i < REDLOCK__REASON_OWN; i++)
         if (strcmp(text, redlock__reason_text((enum redlock__reason)i)) == 0)
             return (enum redlock__reason)i;
-    if (lease->texts == NULL)
-        lease->texts = calloc(lease->n, sizeof lease->texts[0]);
-    if (lease->texts == NULL)
+    if (!make_rare(lease))
         return REDLOCK__REASON_NONE;
-    if (len >= sizeof lease->texts[0])
-        len = sizeof lease->texts[0] - 1;
-    memcpy(lease->texts[node], text, len);
-    lease->texts[node][len] = '\0';
+    len = strlen(text);
+    if (len >= sizeof lease->rare[0].text)
+        len = sizeof lease->rare[0].text - 1;
+    memcpy(lease->rare[node].text, text, len);
+    lease->rare[node].text[len] = '\0';
     return REDLOCK__REASON_OWN;
 }
 
 void redlock__lease_record(struct redlock__lease *lease, uint32_t node, redlock_vote vote,
                            const char *text, int64_t now_ns)
 {
-    struct redlock__lease_vote *entry = &lease->votes[node];
+    uint32_t elapsed = 0, slow = 0, reason = keep_text(lease, node, text);
 
-    entry->vote = (uint8_t)vote;
-    entry->elapsed_us = -1;
     if (vote == REDLOCK_VOTE_OURS || vote == REDLOCK_VOTE_FREE || vote == REDLOCK_VOTE_FOREIGN ||
-        vote == REDLOCK_VOTE_ERROR)
-        entry->elapsed_us =
-            (int32_t)redlock__min((now_ns - lease->round.start_ns) / 1000, INT32_MAX);
-    entry->reason = keep_text(lease, node, text);
+        vote == REDLOCK_VOTE_ERROR) {
+        int64_t elapsed_us = (now_ns - lease->round.start_ns) / 1000;
+
+        slow = elapsed_us > MOST;
+        elapsed = (uint32_t)(slow ? redlock__min(elapsed_us / 1000, MOST) : elapsed_us) + 1;
+    }
+    redlock__lease_said(lease)[node] = (struct redlock__lease_said){.vote = (uint32_t)vote & 7,
+                                                                    .reason = reason & 15,
+                                                                    .slow = slow & 1,
+                                                                    .elapsed = elapsed & 0xffffff};
 }
 
-/* Memory for texts goes with the first round that follows one without any. */
-static void forget_texts(struct redlock__lease *lease)
+/* The memory goes with the first round that follows one without any. */
+static void forget_rare(struct redlock__lease *lease)
 {
-    for (uint32_t i = 0; i < lease->n; i++)
-        if (lease->votes[i].reason == REDLOCK__REASON_OWN)
-            return;
-    redlock__lease_clear(lease);
+    bool any = false;
+
+    for (uint32_t i = 0; i < lease->n; i++) {
+        any |= lease->rare[i].shift_ns != 0 ||
+               redlock__lease_said(lease)[i].reason == REDLOCK__REASON_OWN;
+        lease->rare[i].shift_ns = 0;
+    }
+    if (!any)
+        redlock__lease_clear(lease);
 }
 
 void redlock__lease_begin_record(struct redlock__lease *lease)
 {
-    if (lease->texts != NULL)
-        forget_texts(lease);
+    static const struct redlock__lease_said nothing = {.vote = REDLOCK_VOTE_NONE,
+                                                       .reason = REDLOCK__REASON_NO_ANSWER};
+
+    if (lease->rare != NULL)
+        forget_rare(lease);
     for (uint32_t i = 0; i < lease->n; i++)
-        lease->votes[i] = (struct redlock__lease_vote){.vote = REDLOCK_VOTE_NONE,
-                                                       .elapsed_us = -1,
-                                                       .reason = REDLOCK__REASON_NO_ANSWER,
-                                                       .end_ns = lease->votes[i].end_ns};
+        redlock__lease_said(lease)[i] = nothing;
 }

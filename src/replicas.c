@@ -63,7 +63,7 @@ bool redlock__replicas_gate(struct redlock__engine *engine, struct redlock__leas
                             int64_t now_ns)
 {
     struct redlock__replicas *replicas = &engine->replicas;
-    bool patient = lease->op == REDLOCK__OP_ACQUIRE && lease->config.wait_ms != 0;
+    bool patient = lease->op == REDLOCK__OP_ACQUIRE && !lease->once;
 
     if (replicas->wanted == 0 || redlock__engine_ready(engine) == 0 || free_turn(engine) != NULL ||
         (!patient && now_ns >= lease->gate_ns)) {
@@ -72,7 +72,7 @@ bool redlock__replicas_gate(struct redlock__engine *engine, struct redlock__leas
     }
     open_turn(engine, now_ns);
     if (lease->turn == 0)
-        lease->turn = ++replicas->arrivals;
+        lease->turn = ++replicas->arrivals != 0 ? replicas->arrivals : ++replicas->arrivals;
     if (!patient)
         redlock__engine_look(engine, lease->gate_ns);
     return false;
@@ -83,17 +83,18 @@ static bool is_eligible(const struct redlock__lease *lease, int64_t now_ns)
     if (lease->turn == 0)
         return false;
     return (lease->wants & REDLOCK__WANT_EXTEND) != 0 ||
-           (lease->state == REDLOCK__LEASE_WAITING && lease->name->head == lease &&
+           (lease->state == REDLOCK__LEASE_WAITING && redlock__queue_head(lease->name) == lease &&
             redlock__queue_due(lease->name) <= now_ns);
 }
 
 /* A connection is free: whoever has waited longest for one. */
 static void call_next(struct redlock__engine *engine, int64_t now_ns)
 {
-    struct redlock__lease *first = NULL;
+    struct redlock__lease *first = NULL, *lease;
 
-    for (struct redlock__lease *lease = engine->leases; lease != NULL; lease = lease->next)
-        if (is_eligible(lease, now_ns) && (first == NULL || lease->turn < first->turn))
+    for (uint32_t k = 0; (lease = redlock__engine_lease(engine, k)) != NULL; k++)
+        if (is_eligible(lease, now_ns) &&
+            (first == NULL || (int32_t)(lease->turn - first->turn) < 0))
             first = lease;
     redlock__engine_work_on(engine, first);
 }
@@ -113,9 +114,10 @@ uint32_t redlock__replicas_send(struct redlock__engine *engine, struct redlock__
     if (turn == NULL)
         return 0;
     if (command == REDLOCK__CMD_SET)
-        redlock__encode_set(&bytes, name->key, name->len, grant->token, ttl_ms);
+        redlock__encode_set(&bytes, name->key, name->len, redlock__grant_token(grant).hex, ttl_ms);
     else
-        redlock__encode_extend_writing(&bytes, name->key, name->len, grant->token, ttl_ms);
+        redlock__encode_extend_writing(&bytes, name->key, name->len,
+                                       redlock__grant_token(grant).hex, ttl_ms);
     sent =
         bytes.len != 0 &&
         redlock__side_request(engine, turn->side, &tag, &bytes,

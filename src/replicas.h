@@ -37,7 +37,7 @@ struct redlock__turn {
 struct redlock__replicas {
     uint32_t wanted; /* 0: none of this applies */
     int64_t timeout_ms;
-    uint64_t arrivals;
+    uint32_t arrivals;
     struct redlock__turn turns[REDLOCK__TURNS];
 };
 

@@ -1,5 +1,5 @@
 /*
- * See round.h. Everything is derived from five disjoint masks; the only state that
+ * See round.h. Everything is derived from four disjoint masks; the only state that
  * is kept besides is the sealed verdict.
  */
 #include "round.h"
@@ -34,7 +34,7 @@ void redlock__round_begin(struct redlock__round *round, uint32_t quorum, uint32_
                           uint32_t asked, int64_t start_ns)
 {
     *round = (struct redlock__round){
-        .quorum = quorum, .counted = counted, .owed = asked, .start_ns = start_ns};
+        .quorum = (uint8_t)quorum, .counted = counted, .owed = asked, .start_ns = start_ns};
     round->verdict = verdict(round);
 }
 
@@ -46,7 +46,6 @@ bool redlock__round_answer(struct redlock__round *round, uint32_t node, redlock_
     round->ours &= ~bit;
     round->free &= ~bit;
     round->foreign &= ~bit;
-    round->failed &= ~bit;
     switch (vote) {
     case REDLOCK_VOTE_OURS:
         round->ours |= bit;
@@ -62,7 +61,6 @@ bool redlock__round_answer(struct redlock__round *round, uint32_t node, redlock_
     case REDLOCK_VOTE_SILENT:
     case REDLOCK_VOTE_DOWN:
     case REDLOCK_VOTE_BARRED:
-        round->failed |= bit;
         break;
     }
     return seal(round);
@@ -70,7 +68,6 @@ bool redlock__round_answer(struct redlock__round *round, uint32_t node, redlock_
 
 bool redlock__round_give_up(struct redlock__round *round)
 {
-    round->failed |= round->owed;
     round->owed = 0;
     return seal(round);
 }

@@ -26,10 +26,10 @@ enum __attribute__((packed)) redlock__verdict {
 
 struct redlock__round {
     int64_t start_ns;
-    uint32_t quorum;
-    uint32_t counted; /* whose "ours" counts */
-    uint32_t owed;    /* asked, not answered, not given up */
-    uint32_t ours, free, foreign, failed;
+    uint32_t counted;             /* whose "ours" counts */
+    uint32_t owed;                /* asked, not answered, not given up */
+    uint32_t ours, free, foreign; /* all others have failed */
+    uint8_t quorum;
     enum redlock__verdict verdict;
 };
 

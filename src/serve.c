@@ -8,8 +8,6 @@
  */
 #include "engine_state.h"
 
-#include <string.h>
-
 #include "validity.h"
 
 enum {
@@ -17,18 +15,6 @@ enum {
 };
 
 /* ---- grants ------------------------------------------------------------- */
-
-static void new_token(struct redlock__engine *engine, char token[REDLOCK__TOKEN_HEX])
-{
-    static const char hex[] = "0123456789abcdef";
-    unsigned char random[REDLOCK__TOKEN_HEX / 2];
-
-    engine->entropy(engine->entropy_context, random, sizeof random);
-    for (size_t i = 0; i < sizeof random; i++) {
-        token[2 * i] = hex[random[i] >> 4];
-        token[2 * i + 1] = hex[random[i] & 15];
-    }
-}
 
 struct redlock__grant *redlock__grant_new(struct redlock__engine *engine,
                                           struct redlock__lease *lease, const char *value)
@@ -40,16 +26,12 @@ struct redlock__grant *redlock__grant_new(struct redlock__engine *engine,
     if (grant == NULL)
         return NULL;
     if (value != NULL)
-        memcpy(grant->token, value, REDLOCK__TOKEN_HEX);
+        redlock__grant_take_token(grant, value);
     else
-        new_token(engine, grant->token);
+        engine->entropy(engine->entropy_context, grant->token, sizeof grant->token);
     grant->name = lease->name;
     grant->name->refs++;
     grant->lease = lease;
-    grant->next = engine->grants;
-    if (engine->grants != NULL)
-        engine->grants->prev = grant;
-    engine->grants = grant;
     engine->grant_count++;
     return grant;
 }
@@ -58,12 +40,6 @@ void redlock__grant_free_if_done(struct redlock__engine *engine, struct redlock_
 {
     if (grant->requests > 0 || !redlock__grant_done(grant))
         return;
-    if (grant->prev != NULL)
-        grant->prev->next = grant->next;
-    else
-        engine->grants = grant->next;
-    if (grant->next != NULL)
-        grant->next->prev = grant->prev;
     engine->grant_count--;
     redlock__timers_stop(&engine->grant_timers, &grant->timer);
     redlock__name_unref(&engine->names, grant->name);
@@ -87,6 +63,7 @@ static uint32_t send_fenced(struct redlock__engine *engine, struct redlock__leas
 {
     struct redlock__grant *grant = lease->grant;
     const struct redlock__name *name = grant->name;
+    struct redlock__token_text token = redlock__grant_token(grant);
     struct redlock__tag tag = {.owner = grant, .command = command, .round = round_no};
     int64_t deadline_ns = redlock__engine_node_deadline(engine, grant->ttl_ms, now_ns);
     uint32_t sent = 0;
@@ -98,10 +75,11 @@ static uint32_t send_fenced(struct redlock__engine *engine, struct redlock__leas
         if ((nodes >> i & 1) == 0)
             continue;
         if (command == REDLOCK__CMD_GRANT)
-            redlock__encode_grant(&bytes, name->key, name->len, grant->token, grant->ttl_ms,
-                                  name->heard, base);
+            redlock__encode_grant(&bytes, name->key, name->len, token.hex, grant->ttl_ms,
+                                  redlock__name_known(name)->heard, base);
         else
-            redlock__encode_settle(&bytes, name->key, name->len, grant->token, lease->fence, base);
+            redlock__encode_settle(&bytes, name->key, name->len, token.hex,
+                                   redlock__lease_fencing(lease)->token, base);
         sent |= redlock__engine_send(engine, grant, &tag, &bytes, UINT32_C(1) << i, deadline_ns,
                                      now_ns);
         redlock__bytes_free(&bytes);
@@ -135,7 +113,8 @@ static uint32_t send_grant(struct redlock__engine *engine, struct redlock__grant
     if (nodes == 0)
         return 0;
     if (command == REDLOCK__CMD_SET)
-        redlock__encode_set(&bytes, grant->name->key, grant->name->len, grant->token, ttl_ms);
+        redlock__encode_set(&bytes, grant->name->key, grant->name->len,
+                            redlock__grant_token(grant).hex, ttl_ms);
     else
         redlock__encode_pttl(&bytes, grant->name->key, grant->name->len);
     sent = redlock__engine_send(engine, grant, &tag, &bytes, nodes, deadline_ns, now_ns);
@@ -280,14 +259,13 @@ static uint32_t granting(const struct redlock__engine *engine, bool fence)
  * the operation has ended with what is wrong. */
 static bool may_begin(struct redlock__engine *engine, struct redlock__lease *lease, int64_t ttl_ms)
 {
-    lease->quorum = engine->fleet.quorum;
-    lease->may_join = engine->counting;
+    lease->quorum = (uint8_t)engine->fleet.quorum;
     if (engine->misfit && !engine->began) {
         redlock__explain_unsent(engine, lease, REDLOCK__CMD_SET, 0);
         redlock__lease_stop(lease, REDLOCK_ERR_MISCONFIGURED);
         return false;
     }
-    if (lease->config.fence && lease->op == REDLOCK__OP_ACQUIRE && !is_fenced(engine)) {
+    if (lease->fenced && lease->op == REDLOCK__OP_ACQUIRE && !is_fenced(engine)) {
         redlock__explain_unsent(engine, lease, REDLOCK__CMD_GRANT, 0);
         redlock__lease_stop(lease, REDLOCK_ERR_MISCONFIGURED);
         return false;
@@ -302,10 +280,10 @@ static bool may_begin(struct redlock__engine *engine, struct redlock__lease *lea
 static void begin_attempt(struct redlock__engine *engine, struct redlock__lease *lease,
                           int64_t now_ns)
 {
-    uint32_t counting = granting(engine, lease->config.fence), sent;
+    uint32_t counting = granting(engine, lease->fenced), sent;
     struct redlock__grant *grant = NULL;
 
-    if (!may_begin(engine, lease, lease->config.ttl_ms))
+    if (!may_begin(engine, lease, lease->ttl_ms))
         return;
     if (engine->grant_count < engine->max_locks)
         grant = redlock__grant_new(engine, lease, NULL);
@@ -318,16 +296,16 @@ static void begin_attempt(struct redlock__engine *engine, struct redlock__lease 
     redlock__queue_take(lease);
     redlock__lease_begin_attempt(lease, grant, now_ns);
     count(engine, lease);
-    grant->ttl_ms = lease->config.ttl_ms;
+    grant->ttl_ms = lease->ttl_ms;
     /* Where no quorum can answer, no key is left behind either. */
     if (redlock__count(counting) < engine->fleet.quorum)
         counting = 0;
-    sent = lease->config.fence
+    sent = lease->fenced
                ? send_fenced(engine, lease, REDLOCK__CMD_GRANT, lease->round_no, counting, now_ns)
                : send_grant(engine, grant, REDLOCK__CMD_SET, lease->round_no, counting,
-                            lease->config.ttl_ms, now_ns);
+                            lease->ttl_ms, now_ns);
     redlock__watch_round(engine, now_ns);
-    redlock__grant_set(grant, sent, lease->config.ttl_ms, now_ns);
+    redlock__grant_set(grant, sent, lease->ttl_ms, now_ns);
     report_unsent(engine, lease, sent, now_ns);
 }
 
@@ -336,11 +314,10 @@ static void begin_extend(struct redlock__engine *engine, struct redlock__lease *
 {
     uint32_t ready = redlock__engine_ready(engine), sent;
 
-    lease->wants &= ~(uint32_t)REDLOCK__WANT_EXTEND;
+    lease->wants &= (uint8_t)~REDLOCK__WANT_EXTEND;
     if (lease->op == REDLOCK__OP_EXTEND && !may_begin(engine, lease, lease->wanted_ttl_ms))
         return;
-    lease->may_join = engine->counting;
-    redlock__lease_begin_extend(lease, now_ns);
+    redlock__lease_begin_extend(lease, engine->drift_ppm, engine->counting, now_ns);
     count(engine, lease);
     ready &= ~redlock__grant_cut(lease->grant, lease->extend_ttl_ms);
     if (redlock__count(ready & lease->counted) < engine->fleet.quorum)
@@ -390,25 +367,26 @@ static void refill(struct redlock__engine *engine, struct redlock__lease *lease,
 {
     uint32_t nodes = lease->refill & redlock__engine_counting(engine) & ~lease->grant->unanswered;
     uint32_t sent =
-        send_grant(engine, lease->grant, REDLOCK__CMD_SET, 0, nodes, lease->config.ttl_ms, now_ns);
-    redlock__grant_set(lease->grant, sent, lease->config.ttl_ms, now_ns);
+        send_grant(engine, lease->grant, REDLOCK__CMD_SET, 0, nodes, lease->ttl_ms, now_ns);
+    redlock__grant_set(lease->grant, sent, lease->ttl_ms, now_ns);
     lease->refill = 0;
 }
 
 /* The second round of an attempt; or, for a lock that is held, whatever is left to settle. */
 static void settle(struct redlock__engine *engine, struct redlock__lease *lease, int64_t now_ns)
 {
+    struct redlock__lease_fencing *fencing = redlock__lease_fencing(lease);
     bool acquiring = lease->state == REDLOCK__LEASE_ACQUIRING;
     uint32_t may_be_ours = acquiring ? lease->grant->written : lease->grant->known;
-    uint32_t nodes = lease->unsettled & may_be_ours & redlock__engine_ready(engine), sent;
+    uint32_t nodes = fencing->unsettled & may_be_ours & redlock__engine_ready(engine), sent;
 
     if (acquiring)
         redlock__lease_begin_settle(lease);
     sent = send_fenced(engine, lease, REDLOCK__CMD_SETTLE, acquiring ? lease->round_no : 0, nodes,
                        now_ns);
     if (acquiring)
-        report_unsent(engine, lease, sent | ~lease->unsettled, now_ns);
-    lease->unsettled &= ~sent; /* one try each: afterwards it is a help, not a promise */
+        report_unsent(engine, lease, sent | ~fencing->unsettled, now_ns);
+    fencing->unsettled &= ~sent; /* one try each: afterwards it is a help, not a promise */
 }
 
 /* ---- serving a lease ---------------------------------------------------- */
@@ -441,16 +419,16 @@ static bool serve_wish(struct redlock__engine *engine, struct redlock__lease *le
 {
     if ((lease->wants & (REDLOCK__WANT_ABANDON | REDLOCK__WANT_PTTL)) != 0) {
         abandon(engine, lease, now_ns);
-        lease->wants &= ~(uint32_t)(REDLOCK__WANT_ABANDON | REDLOCK__WANT_PTTL);
+        lease->wants &= (uint8_t) ~(REDLOCK__WANT_ABANDON | REDLOCK__WANT_PTTL);
         return true;
     }
     if ((lease->wants & REDLOCK__WANT_REFILL) != 0) {
-        lease->wants &= ~(uint32_t)REDLOCK__WANT_REFILL;
+        lease->wants &= (uint8_t)~REDLOCK__WANT_REFILL;
         refill(engine, lease, now_ns);
         return true;
     }
     if ((lease->wants & REDLOCK__WANT_SETTLE) != 0) {
-        lease->wants &= ~(uint32_t)REDLOCK__WANT_SETTLE;
+        lease->wants &= (uint8_t)~REDLOCK__WANT_SETTLE;
         settle(engine, lease, now_ns);
         return true;
     }
@@ -463,7 +441,8 @@ static bool may_attempt(struct redlock__engine *engine, struct redlock__lease *l
 {
     int64_t due_ns;
 
-    if (lease->state != REDLOCK__LEASE_WAITING || lease->wants != 0 || lease->name->head != lease)
+    if (lease->state != REDLOCK__LEASE_WAITING || lease->wants != 0 ||
+        redlock__queue_head(lease->name) != lease)
         return false;
     due_ns = redlock__queue_due(lease->name);
     if (due_ns > now_ns) {
@@ -476,6 +455,8 @@ static bool may_attempt(struct redlock__engine *engine, struct redlock__lease *l
 
 static void queue_up(struct redlock__engine *engine, struct redlock__lease *lease, int64_t now_ns)
 {
+    struct redlock__lease *head;
+
     switch (lease->state) {
     case REDLOCK__LEASE_WAITING:
         redlock__queue_rejoin(lease, lease->last_reason == REDLOCK_BUSY);
@@ -484,7 +465,7 @@ static void queue_up(struct redlock__engine *engine, struct redlock__lease *leas
     case REDLOCK__LEASE_LOST:
     case REDLOCK__LEASE_ENDED:
         redlock__queue_leave(lease);
-        redlock__queue_yield(lease, now_ns);
+        redlock__queue_yield(&engine->names, lease, now_ns);
         break;
     case REDLOCK__LEASE_ACQUIRING:
     case REDLOCK__LEASE_HELD:
@@ -492,8 +473,9 @@ static void queue_up(struct redlock__engine *engine, struct redlock__lease *leas
     case REDLOCK__LEASE_RENEWING:
         break;
     }
-    if (lease->name->head != lease)
-        redlock__engine_work_on(engine, lease->name->head);
+    head = redlock__queue_head(lease->name);
+    if (head != lease)
+        redlock__engine_work_on(engine, head);
 }
 
 static void post_events(struct redlock__engine *engine, struct redlock__lease *lease)
@@ -513,7 +495,8 @@ static void post_events(struct redlock__engine *engine, struct redlock__lease *l
  * told when it is there, and looks every now and then. */
 static void arm(struct redlock__engine *engine, struct redlock__lease *lease, int64_t now_ns)
 {
-    bool waits = lease->state == REDLOCK__LEASE_WAITING && lease->name->head == lease;
+    bool waits =
+        lease->state == REDLOCK__LEASE_WAITING && redlock__queue_head(lease->name) == lease;
     int64_t due_ns = redlock__min(redlock__lease_next_deadline(lease), engine->look_ns);
 
     if (waits || lease->wants != 0)

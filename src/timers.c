@@ -110,9 +110,7 @@ void redlock__timers_set(struct redlock__timers *timers, struct redlock__timer *
     struct redlock__timer_entry entry = {.due_ns = due_ns, .timer = timer};
     uint32_t i = timer->place - 1;
 
-    if (due_ns == REDLOCK__NEVER) {
-        redlock__timers_stop(timers, timer);
-    } else if (timer->place != 0) {
+    if (timer->place != 0) {
         assert(i < timers->count && timers->entries[i].timer == timer);
         replace(timers, i, entry, timers->entries[i].due_ns);
     } else {
@@ -126,13 +124,29 @@ int64_t redlock__timers_next(const struct redlock__timers *timers)
     return timers->count == 0 ? REDLOCK__NEVER : timers->entries[0].due_ns;
 }
 
+struct redlock__timer *redlock__timers_due(const struct redlock__timers *timers, int64_t now_ns)
+{
+    return timers->count == 0 || timers->entries[0].due_ns > now_ns ? NULL
+                                                                    : timers->entries[0].timer;
+}
+
 struct redlock__timer *redlock__timers_take(struct redlock__timers *timers, int64_t now_ns)
 {
-    struct redlock__timer *first;
+    struct redlock__timer *first = redlock__timers_due(timers, now_ns);
 
-    if (timers->count == 0 || timers->entries[0].due_ns > now_ns)
-        return NULL;
-    first = timers->entries[0].timer;
-    redlock__timers_stop(timers, first);
+    if (first != NULL)
+        redlock__timers_stop(timers, first);
     return first;
+}
+
+struct redlock__timer *redlock__timers_at(const struct redlock__timers *timers, uint32_t i)
+{
+    return i < timers->count ? timers->entries[i].timer : NULL;
+}
+
+/* It stays a heap: no two entries change places. */
+void redlock__timers_hasten(struct redlock__timers *timers, int64_t due_ns)
+{
+    for (uint32_t i = 0; i < timers->count; i++)
+        timers->entries[i].due_ns = redlock__min(timers->entries[i].due_ns, due_ns);
 }

@@ -25,14 +25,22 @@ struct redlock__timers {
 bool redlock__timers_reserve(struct redlock__timers *timers, uint32_t count);
 void redlock__timers_destroy(struct redlock__timers *timers);
 
-/* NEVER stops it. There is room. */
+/* One that is due NEVER is in the heap all the same, until it is stopped. There is room. */
 void redlock__timers_set(struct redlock__timers *timers, struct redlock__timer *timer,
                          int64_t due_ns);
 void redlock__timers_stop(struct redlock__timers *timers, struct redlock__timer *timer);
 
 /* The earliest deadline; NEVER: none. */
 int64_t redlock__timers_next(const struct redlock__timers *timers);
-/* Stops the first of those that are due; NULL: none. */
+/* The first of those that are due; NULL: none. */
+struct redlock__timer *redlock__timers_due(const struct redlock__timers *timers, int64_t now_ns);
+/* Stops it too. */
 struct redlock__timer *redlock__timers_take(struct redlock__timers *timers, int64_t now_ns);
+
+/* All of them, in whatever order, for i from 0 on; NULL: there are no more. Not to be gone through
+ * while any is set or stopped. */
+struct redlock__timer *redlock__timers_at(const struct redlock__timers *timers, uint32_t i);
+/* All of them are due by then. */
+void redlock__timers_hasten(struct redlock__timers *timers, int64_t due_ns);
 
 #endif

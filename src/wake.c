@@ -110,7 +110,8 @@ void redlock__wake_push(struct redlock__engine *engine, struct redlock__name *na
 {
     int64_t deadline_ns = redlock__engine_node_deadline(engine, engine->fleet.max_ttl_ms, now_ns);
 
-    uint32_t in_line = name->wake != NULL && name->wake->blocked; /* so it may be ours */
+    const struct redlock__wake *wake = redlock__name_known(name)->wake;
+    uint32_t in_line = wake != NULL && wake->blocked; /* so it may be ours */
 
     if (now_ns < engine->wake.no_push_until_ns[primary])
         return;
@@ -133,22 +134,33 @@ void redlock__wake_push(struct redlock__engine *engine, struct redlock__name *na
     }
 }
 
+/* The struct is for this name; `others` are the name's. */
+static void set_up(struct redlock__wake *wake, struct redlock__name *name,
+                   struct redlock__others *others)
+{
+    *wake = (struct redlock__wake){.name = name};
+    name->refs++;
+    others->wake = wake;
+}
+
 /* Others stand in line. What is known of the name outlives the present call, in a free struct. */
 static void note_crowd(struct redlock__engine *engine, struct redlock__name *name, int64_t now_ns)
 {
+    struct redlock__others *others = redlock__name_others(&engine->names, name);
     int64_t until_ns = redlock__add(now_ns, redlock__ms_to_ns(CROWDED_MS));
 
-    name->crowded_ns = until_ns;
-    if (name->wake != NULL)
+    if (others == NULL)
+        return;
+    others->crowded_ns = until_ns;
+    if (others->wake != NULL)
         return;
     for (uint32_t i = 0; i < REDLOCK__WAKES; i++) {
         struct redlock__wake *wake = &engine->wake.wakes[i];
 
         if (!is_free(wake))
             continue;
-        *wake = (struct redlock__wake){.name = name, .idle_until_ns = until_ns};
-        name->refs++;
-        name->wake = wake;
+        set_up(wake, name, others);
+        wake->idle_until_ns = until_ns;
         redlock__engine_touch(engine, until_ns);
         return;
     }
@@ -158,14 +170,16 @@ static void note_crowd(struct redlock__engine *engine, struct redlock__name *nam
  * users without the rights, still get a gap now and then. */
 static void no_crowd(struct redlock__engine *engine, struct redlock__name *name, int64_t now_ns)
 {
-    bool spare = name->head == NULL || ++name->spared % SPARED != 0;
+    struct redlock__lease *head = redlock__queue_head(name);
+    bool spare = head == NULL || ++name->spared % SPARED != 0;
 
-    name->crowded_ns = 0;
-    if (spare)
-        name->not_before_ns = 0;
-    if (name->head != NULL && name->head->last_reason == REDLOCK_PENDING)
-        name->head->retry_ns = redlock__min(name->head->retry_ns, now_ns);
-    redlock__engine_work_on(engine, name->head);
+    if (name->others != NULL)
+        name->others->crowded_ns = 0;
+    if (name->others != NULL && spare)
+        name->others->not_before_ns = 0;
+    if (head != NULL && head->last_reason == REDLOCK_PENDING)
+        head->retry_ns = redlock__min(head->retry_ns, now_ns);
+    redlock__engine_work_on(engine, head);
 }
 
 void redlock__wake_pushed(struct redlock__engine *engine, uint32_t node,
@@ -197,7 +211,7 @@ static bool has_line(const struct redlock__engine *engine, const struct redlock_
 {
     uint32_t left = grant->owed & ~nodes;
 
-    return now_ns < grant->name->crowded_ns && (nodes >> primary & 1) != 0 &&
+    return now_ns < redlock__name_known(grant->name)->crowded_ns && (nodes >> primary & 1) != 0 &&
            engine->n - redlock__count(left) >= engine->fleet.quorum &&
            primary_of(engine, grant->name) == primary;
 }
@@ -214,7 +228,7 @@ uint32_t redlock__wake_removing(const struct redlock__engine *engine, struct red
         return engine->n;
     if (first && has_line(engine, grant, primary, nodes, now_ns))
         return primary;
-    grant->asked_at = primary + 1;
+    grant->asked_at = (uint8_t)(primary + 1);
     return engine->n;
 }
 
@@ -225,7 +239,7 @@ void redlock__wake_released(struct redlock__engine *engine, struct redlock__gran
     uint32_t all = (uint32_t)((UINT64_C(1) << engine->n) - 1);
 
     if (waits == REDLOCK__WAITS_SOMEBODY)
-        grant->waits_at = node + 1;
+        grant->waits_at = (uint8_t)(node + 1);
     else if (waits == REDLOCK__WAITS_NOBODY && grant->asked_at == node + 1 &&
              primary_of(engine, grant->name) == node)
         no_crowd(engine, grant->name, now_ns);
@@ -239,21 +253,24 @@ void redlock__wake_released(struct redlock__engine *engine, struct redlock__gran
 
 bool redlock__wake_trusted(const struct redlock__name *name, int64_t now_ns)
 {
-    return now_ns < name->crowded_ns && name->wake != NULL && name->wake->blocked &&
-           !name->wake->eager;
+    const struct redlock__others *others = redlock__name_known(name);
+
+    return now_ns < others->crowded_ns && others->wake != NULL && others->wake->blocked &&
+           !others->wake->eager;
 }
 
 static bool is_wanted(const struct redlock__name *name, int64_t now_ns)
 {
-    const struct redlock__lease *head = name->head;
-    bool already = name->wake != NULL && name->wake->waiting;
+    const struct redlock__others *others = redlock__name_known(name);
+    const struct redlock__lease *head = redlock__queue_head(name);
+    bool already = others->wake != NULL && others->wake->waiting;
 
     if (name->owner != NULL)
         return already && name->owner->state == REDLOCK__LEASE_ACQUIRING;
-    if (head == NULL || head->state != REDLOCK__LEASE_WAITING || head->config.wait_ms == 0)
+    if (head == NULL || head->state != REDLOCK__LEASE_WAITING || head->once)
         return false;
     return head->last_reason == REDLOCK_BUSY ||
-           (head->last_reason == REDLOCK_PENDING && (already || now_ns < name->crowded_ns));
+           (head->last_reason == REDLOCK_PENDING && (already || now_ns < others->crowded_ns));
 }
 
 static void leave_side(struct redlock__engine *engine, struct redlock__wake *wake, int64_t now_ns)
@@ -271,7 +288,7 @@ static void forget(struct redlock__engine *engine, struct redlock__wake *wake, i
 
     leave_side(engine, wake, now_ns);
     *wake = (struct redlock__wake){0};
-    name->wake = NULL;
+    name->others->wake = NULL;
     redlock__name_unref(&engine->names, name);
 }
 
@@ -279,6 +296,7 @@ static void forget(struct redlock__engine *engine, struct redlock__wake *wake, i
 static struct redlock__wake *take(struct redlock__engine *engine, struct redlock__name *name,
                                   int64_t now_ns)
 {
+    struct redlock__others *others = redlock__name_others(&engine->names, name);
     struct redlock__wake *best = NULL;
 
     for (uint32_t i = 0; i < REDLOCK__WAKES; i++) {
@@ -291,13 +309,11 @@ static struct redlock__wake *take(struct redlock__engine *engine, struct redlock
         if (!wake->waiting && (best == NULL || wake->idle_until_ns < best->idle_until_ns))
             best = wake;
     }
-    if (best == NULL)
+    if (best == NULL || others == NULL)
         return NULL;
     if (!is_free(best))
         forget(engine, best, now_ns);
-    *best = (struct redlock__wake){.name = name};
-    name->refs++;
-    name->wake = best;
+    set_up(best, name, others);
     return best;
 }
 
@@ -322,12 +338,12 @@ static void end_wait(struct redlock__engine *engine, struct redlock__wake *wake,
  * them longer, nor is what was found free by a look somebody else's. */
 static void begin_anew(struct redlock__engine *engine, struct redlock__wake *wake, int64_t now_ns)
 {
-    struct redlock__lease *head = wake->name->head;
+    struct redlock__lease *head = redlock__queue_head(wake->name);
     int64_t before_ns = head->retry_ns;
 
     wake->got = false;
     wake->eager = true;
-    head->delay_ms = head->config.retry_base_ms;
+    head->tries = 0;
     redlock__lease_put_off(head, false, redlock__engine_jitter(engine), now_ns);
     head->retry_ns = redlock__min(head->retry_ns, before_ns);
     redlock__engine_work_on(engine, head);
@@ -337,7 +353,7 @@ static void begin_anew(struct redlock__engine *engine, struct redlock__wake *wak
 static void use(struct redlock__engine *engine, struct redlock__wake *wake, int64_t now_ns)
 {
     struct redlock__name *name = wake->name;
-    struct redlock__lease *head = name->head;
+    struct redlock__lease *head = redlock__queue_head(name);
 
     if (!wake->got || name->owner != NULL)
         return;
@@ -347,7 +363,7 @@ static void use(struct redlock__engine *engine, struct redlock__wake *wake, int6
     }
     if (redlock__queue_due(name) <= now_ns)
         return;
-    name->not_before_ns = redlock__min(name->not_before_ns, now_ns);
+    name->others->not_before_ns = redlock__min(name->others->not_before_ns, now_ns);
     head->retry_ns = redlock__min(head->retry_ns, now_ns);
     redlock__engine_work_on(engine, head);
 }
@@ -404,16 +420,16 @@ static void stand_in_line(struct redlock__engine *engine, struct redlock__wake *
 /* As long as wake-ups come, asking again is only for when one gets lost. */
 static void poll_less(struct redlock__engine *engine, struct redlock__wake *wake, int64_t now_ns)
 {
-    struct redlock__lease *head = wake->name->head;
+    struct redlock__lease *head = redlock__queue_head(wake->name);
     int64_t part_ms, last_ns, next_ns;
 
-    part_ms = redlock__max(head->config.retry_cap_ms / 8, head->config.retry_base_ms);
-    if (head->delay_ms > part_ms)
+    part_ms = redlock__max(head->terms->retry_cap_ms / 8, head->terms->retry_base_ms);
+    if (redlock__lease_longest_pause_ms(head) > part_ms)
         wake->eager = false;
     if (!redlock__wake_trusted(wake->name, now_ns) || wake->got || head->retry_ns <= now_ns ||
-        head->slowed_round == head->round_no + 1)
+        head->slowed)
         return;
-    head->slowed_round = head->round_no + 1; /* once, or news would put it off for ever */
+    head->slowed = true; /* once a round, or news would put it off for ever */
     last_ns = redlock__add(now_ns, redlock__ms_to_ns(part_ms));
     if (head->retry_ns >= last_ns)
         return;
@@ -427,7 +443,7 @@ static void poll_less(struct redlock__engine *engine, struct redlock__wake *wake
 void redlock__wake_settle(struct redlock__engine *engine, struct redlock__name *name,
                           int64_t now_ns)
 {
-    struct redlock__wake *wake = name->wake;
+    struct redlock__wake *wake = redlock__name_known(name)->wake;
 
     if (!is_wanted(name, now_ns)) {
         if (wake != NULL && wake->waiting)
@@ -448,12 +464,13 @@ void redlock__wake_settle(struct redlock__engine *engine, struct redlock__name *
 void redlock__wake_arrive(struct redlock__engine *engine, struct redlock__lease *lease,
                           int64_t now_ns)
 {
-    struct redlock__name *name = lease->name;
+    const struct redlock__name *name = lease->name;
+    const struct redlock__others *others = redlock__name_known(name);
 
-    if (lease->config.wait_ms == 0 || now_ns >= name->crowded_ns || name->wake == NULL ||
-        name->owner != NULL || name->head != NULL)
+    if (lease->once || now_ns >= others->crowded_ns || others->wake == NULL ||
+        name->owner != NULL || name->last != NULL)
         return;
-    lease->retry_ns = redlock__add(now_ns, redlock__ms_to_ns(lease->config.retry_base_ms));
+    lease->retry_ns = redlock__add(now_ns, redlock__ms_to_ns(lease->terms->retry_base_ms));
     if (lease->wait_until_ns != REDLOCK__NEVER)
         lease->retry_ns = redlock__min(lease->retry_ns,
                                        lease->wait_until_ns - (lease->wait_until_ns - now_ns) / 4);

@@ -137,11 +137,13 @@ static void arm(struct redlock__engine *engine, int64_t now_ns)
 
 static void forget(struct redlock__engine *engine, uint32_t i, int64_t now_ns)
 {
+    struct redlock__lease *lease;
+
     if (engine->fleet.guard_ns == 0)
         return; /* told that primaries don't forget */
-    for (struct redlock__grant *grant = engine->grants; grant != NULL; grant = grant->next)
-        redlock__grant_forgotten(grant, i);
-    for (struct redlock__lease *lease = engine->leases; lease != NULL; lease = lease->next) {
+    for (uint32_t k = 0; (lease = redlock__engine_lease(engine, k)) != NULL; k++) {
+        if (lease->grant != NULL)
+            redlock__grant_forgotten(lease->grant, i);
         redlock__lease_forgotten(lease, i, redlock__engine_jitter(engine), now_ns);
         redlock__engine_work_on(engine, lease);
     }
@@ -149,7 +151,9 @@ static void forget(struct redlock__engine *engine, uint32_t i, int64_t now_ns)
 
 static void shorten(struct redlock__engine *engine, uint32_t i, int64_t by_ns, int64_t now_ns)
 {
-    for (struct redlock__lease *lease = engine->leases; lease != NULL; lease = lease->next) {
+    struct redlock__lease *lease;
+
+    for (uint32_t k = 0; (lease = redlock__engine_lease(engine, k)) != NULL; k++) {
         redlock__lease_stepped(lease, i, by_ns, now_ns);
         redlock__engine_work_on(engine, lease);
     }
@@ -160,13 +164,13 @@ static void allow(struct redlock__engine *engine, uint32_t i, int64_t now_ns)
 {
     uint32_t ppm = redlock__clock_proven_ppm(&engine->members[i].clock);
     uint32_t was = engine->node_ppm[i];
+    struct redlock__lease *lease;
 
     if (ppm < engine->drift_ppm)
         ppm = engine->drift_ppm;
     engine->node_ppm[i] = ppm > REDLOCK_MAX_DRIFT_PPM ? REDLOCK_MAX_DRIFT_PPM : ppm;
-    for (struct redlock__lease *lease = engine->leases; lease != NULL && ppm > was;
-         lease = lease->next) {
-        int64_t ttl_ms = redlock__max(lease->config.ttl_ms, lease->extend_ttl_ms);
+    for (uint32_t k = 0; ppm > was && (lease = redlock__engine_lease(engine, k)) != NULL; k++) {
+        int64_t ttl_ms = redlock__lease_longest_ttl_ms(lease);
         int64_t more_ms = redlock__drift_ms(ttl_ms, ppm) - redlock__drift_ms(ttl_ms, was);
 
         redlock__lease_stepped(lease, i, redlock__ms_to_ns(more_ms), now_ns);
@@ -333,7 +337,9 @@ static void note_time(struct redlock__engine *engine, const struct redlock__stan
 
 static void wake_waiting(struct redlock__engine *engine)
 {
-    for (struct redlock__lease *lease = engine->leases; lease != NULL; lease = lease->next)
+    struct redlock__lease *lease;
+
+    for (uint32_t k = 0; (lease = redlock__engine_lease(engine, k)) != NULL; k++)
         if (lease->state == REDLOCK__LEASE_WAITING || lease->wants != 0)
             redlock__engine_work_on(engine, lease);
 }
@@ -341,9 +347,12 @@ static void wake_waiting(struct redlock__engine *engine)
 /* The votes of those that are no members of their own are taken back. */
 static void drop_strangers(struct redlock__engine *engine, uint32_t strangers, int64_t now_ns)
 {
+    struct redlock__lease *lease;
+
     for (uint32_t i = 0; i < engine->n; i++)
-        for (struct redlock__lease *lease = engine->leases;
-             lease != NULL && (strangers & bit_of(i)) != 0; lease = lease->next)
+        for (uint32_t k = 0;
+             (strangers & bit_of(i)) != 0 && (lease = redlock__engine_lease(engine, k)) != NULL;
+             k++)
             if ((lease->counted & bit_of(i)) != 0) {
                 redlock__lease_forgotten(lease, i, redlock__engine_jitter(engine), now_ns);
                 redlock__engine_work_on(engine, lease);
@@ -489,10 +498,11 @@ void redlock__watch_hold(struct redlock__engine *engine, int64_t now_ns)
 static bool is_wanted(const struct redlock__engine *engine, int64_t now_ns)
 {
     uint32_t ready = redlock__engine_ready(engine);
+    const struct redlock__lease *lease;
 
     if (engine->oblivion)
         return true;
-    for (const struct redlock__lease *lease = engine->leases; lease != NULL; lease = lease->next)
+    for (uint32_t k = 0; (lease = redlock__engine_lease(engine, k)) != NULL; k++)
         if (lease->deadline_ns != 0)
             return true;
     for (uint32_t i = 0; i < engine->n; i++)

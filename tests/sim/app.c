@@ -195,7 +195,12 @@ bool sim_held(const struct sim *sim, const struct sim_lock *lock)
 
 const char *sim_token(const struct sim_lock *lock)
 {
-    return lock->lease->grant != NULL ? lock->lease->grant->token : "";
+    static struct redlock__token_text text; /* until it is asked again */
+
+    if (lock->lease->grant == NULL)
+        return "";
+    text = redlock__grant_token(lock->lease->grant);
+    return text.hex;
 }
 
 struct sim_lock *sim_lock_now(struct sim *sim, uint32_t client, const char *key, int64_t ttl_ms)

@@ -53,7 +53,8 @@ void fencing_mark(struct sim *sim, uint32_t node)
 
 static void note(struct fencing *story, uint32_t client)
 {
-    struct tenure is = {.token = story->locks[client]->lease->fence, .held_ns = story->sim->now_ns};
+    struct tenure is = {.token = redlock__lease_fencing(story->locks[client]->lease)->token,
+                        .held_ns = story->sim->now_ns};
 
     if (is.token <= 0 && story->result.violation[0] == '\0')
         (void)snprintf(story->result.violation, sizeof(story->result.violation),

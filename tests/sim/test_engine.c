@@ -222,9 +222,9 @@ START_TEST(two_primaries_gone_are_no_matter_and_their_reasons_are_told)
     struct sim_lock *lock = sim_lock_now(sim, 0, "k", 1000);
     ck_assert_int_eq(lock->result, REDLOCK_OK);
     sim_run(sim, 60 * SIM_MS);
-    ck_assert_int_eq(lock->lease->votes[3].vote, REDLOCK_VOTE_DOWN);
+    ck_assert_int_eq(redlock__lease_said(lock->lease)[3].vote, REDLOCK_VOTE_DOWN);
     ck_assert_str_ne(redlock__lease_text(lock->lease, 3), "");
-    ck_assert_int_eq(lock->lease->votes[4].vote, REDLOCK_VOTE_SILENT);
+    ck_assert_int_eq(redlock__lease_said(lock->lease)[4].vote, REDLOCK_VOTE_SILENT);
     ck_assert_int_eq(sim_extend_now(sim, lock, 0), REDLOCK_OK);
     ck_assert_int_eq(sim_release_now(sim, lock), REDLOCK_OK);
     sim_run(sim, 50 * SIM_MS);
@@ -405,7 +405,7 @@ START_TEST(an_error_is_never_a_vote_and_two_such_primaries_are_no_matter)
     ck_assert_int_eq(lock->result, REDLOCK_OK);
     sim_run(sim, 5 * SIM_MS);
     for (uint32_t i = 0; i < 2; i++) {
-        ck_assert_int_eq(lock->lease->votes[i].vote, REDLOCK_VOTE_ERROR);
+        ck_assert_int_eq(redlock__lease_said(lock->lease)[i].vote, REDLOCK_VOTE_ERROR);
         ck_assert_str_eq(redlock__lease_text(lock->lease, i), error_words[_i]);
     }
     ck_assert_int_eq(sim_extend_now(sim, lock, 0), REDLOCK_OK);
@@ -442,7 +442,7 @@ START_TEST(a_primary_that_refuses_the_greeting_is_down_with_its_words)
     sim_error(sim, 0, SIM_ANY, "ERR max number of clients reached");
     struct sim_lock *lock = sim_lock_now(sim, 0, "k", 1000);
     ck_assert_int_eq(lock->result, REDLOCK_OK);
-    ck_assert_int_eq(lock->lease->votes[0].vote, REDLOCK_VOTE_DOWN);
+    ck_assert_int_eq(redlock__lease_said(lock->lease)[0].vote, REDLOCK_VOTE_DOWN);
     ck_assert_ptr_nonnull(strstr(redlock__lease_text(lock->lease, 0), "max number of clients"));
     sim_run(sim, 700 * SIM_MS);
     ck_assert_uint_lt(sim_count(sim, 0, SIM_SETNAME), 12); /* it backs off */

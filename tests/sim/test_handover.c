@@ -75,8 +75,8 @@ static struct line line_new(uint64_t seed, int64_t base_ms, int64_t cap_ms)
     sim_run(sim, 5 * SIM_MS);
     ck_assert_uint_eq(blocked(sim), WAITERS);
     for (uint32_t k = 1; k <= WAITERS; k++) {
-        line.locks[k]->lease->config.retry_base_ms = base_ms;
-        line.locks[k]->lease->config.retry_cap_ms = cap_ms;
+        line.locks[k]->lease->terms->retry_base_ms = base_ms;
+        line.locks[k]->lease->terms->retry_cap_ms = cap_ms;
     }
     return line;
 }

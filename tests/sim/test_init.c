@@ -58,7 +58,7 @@ static int64_t fenced_cycle(struct sim *sim, uint32_t client)
     lock = sim_acquire(sim, client, "k", &config, NULL);
     ck_assert_ptr_nonnull(lock);
     ck_assert_int_eq(sim_wait(sim, lock), REDLOCK_OK);
-    fence = lock->lease->fence;
+    fence = redlock__lease_fencing(lock->lease)->token;
     ck_assert_int_eq(sim_release_now(sim, lock), REDLOCK_OK);
     sim_run(sim, 5 * SIM_MS);
     return fence;

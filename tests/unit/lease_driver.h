@@ -15,25 +15,34 @@
 
 enum {
     MAX_N = 5,
-    TTL_MS = 1000
+    TTL_MS = 1000,
+    DRIFT_PPM = 10000
 };
 
 static const int64_t t0 = 1000 * REDLOCK__MS; /* when everything begins */
 
+static const struct redlock__lease_config config = {.ttl_ms = TTL_MS};
 static struct redlock__lease *lease;
+static int64_t wait_ms;   /* of an acquire */
+static uint32_t counting; /* in an extend */
+static uint32_t node_ppm[MAX_N];
+static struct redlock__lease_terms terms;
 static struct redlock__grant grant;
 
 static inline void make(uint32_t n)
 {
+    terms = (struct redlock__lease_terms){
+        .retry_base_ms = 10, .retry_cap_ms = 100, .node_ppm = node_ppm};
     lease = calloc(1, redlock__lease_size(n, true));
     ck_assert_ptr_nonnull(lease);
     grant = (struct redlock__grant){.lease = lease};
-    lease->n = n;
-    lease->quorum = redlock__majority(n);
-    lease->drift_ppm = 10000;
-    lease->may_join = UINT32_MAX;
-    lease->config =
-        (struct redlock__lease_config){.ttl_ms = TTL_MS, .retry_base_ms = 10, .retry_cap_ms = 100};
+    redlock__lease_init(lease, n, &config, &terms);
+    lease->quorum = (uint8_t)redlock__majority(n);
+    for (uint32_t i = 0; i < MAX_N; i++)
+        node_ppm[i] = DRIFT_PPM;
+    terms.node_ppm = node_ppm;
+    wait_ms = 0;
+    counting = UINT32_MAX;
 }
 
 static inline void setup(void)
@@ -102,14 +111,14 @@ static inline void attempt(int64_t ms)
 {
     ck_assert(redlock__lease_due(lease, at(ms)));
     grant = (struct redlock__grant){.lease = lease};
-    redlock__grant_set(&grant, (UINT32_C(1) << lease->n) - 1, lease->config.ttl_ms, at(ms));
+    redlock__grant_set(&grant, (UINT32_C(1) << lease->n) - 1, lease->ttl_ms, at(ms));
     redlock__lease_begin_attempt(lease, &grant, at(ms));
 }
 
 /* Held since 0 with the votes given, heard at 1 ms. */
 static inline void hold(const char *votes)
 {
-    redlock__lease_start_acquire(lease, at(0));
+    redlock__lease_start_acquire(lease, wait_ms, at(0));
     attempt(0);
     answers(votes, 1);
     ck_assert_int_eq(lease->state, REDLOCK__LEASE_HELD);
@@ -119,7 +128,7 @@ static inline void hold(const char *votes)
 static inline void begin_extend(int64_t ms)
 {
     ck_assert((take_wants() & REDLOCK__WANT_EXTEND) != 0);
-    redlock__lease_begin_extend(lease, at(ms));
+    redlock__lease_begin_extend(lease, DRIFT_PPM, counting, at(ms));
 }
 
 static inline void extend(int64_t ttl_ms, int64_t ms)

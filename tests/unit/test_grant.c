@@ -2,6 +2,7 @@
  * What is owed to the primaries after an attempt or a lease, told as the engine tells it.
  */
 #include <check.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "grant.h"
@@ -29,6 +30,29 @@ static void abandon(struct redlock__grant *grant)
     redlock__grant_abandon(grant, ORPHAN_MS);
     grant->lease = NULL;
 }
+
+START_TEST(a_token_is_text_and_back)
+{
+    static const char *const texts[] = {"00000000000000000000000000000000",
+                                        "ffffffffffffffffffffffffffffffff",
+                                        "0123456789abcdeffedcba9876543210"};
+    struct redlock__grant grant = {.token = {0}};
+
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        redlock__grant_take_token(&grant, texts[i]);
+        ck_assert_str_eq(redlock__grant_token(&grant).hex, texts[i]);
+    }
+    for (unsigned byte = 0; byte < 256; byte++) { /* each, in each place of four */
+        char text[REDLOCK__TOKEN_HEX + 1] = "";
+
+        for (unsigned i = 0; i < sizeof grant.token; i++) {
+            grant.token[i] = (uint8_t)(i % 4 == byte % 4 ? byte : 255 - byte);
+            (void)snprintf(text + 2 * i, 3, "%02x", grant.token[i]);
+        }
+        ck_assert_str_eq(redlock__grant_token(&grant).hex, text);
+    }
+}
+END_TEST
 
 START_TEST(a_grant_owes_a_removal_wherever_a_set_was_written)
 {
@@ -301,6 +325,7 @@ int main(void)
     TCase *owed = tcase_create("owed"), *time = tcase_create("time");
 
     tcase_set_timeout(owed, 10);
+    tcase_add_test(owed, a_token_is_text_and_back);
     tcase_add_test(owed, a_grant_owes_a_removal_wherever_a_set_was_written);
     tcase_add_test(owed, a_removal_under_way_is_not_sent_twice);
     tcase_add_test(owed, what_was_forgotten_is_not_known_but_still_owed);

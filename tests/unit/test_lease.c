@@ -8,7 +8,7 @@
 
 START_TEST(a_quorum_of_grants_is_held_from_the_start_of_the_attempt)
 {
-    redlock__lease_start_acquire(lease, at(0));
+    redlock__lease_start_acquire(lease, wait_ms, at(0));
     ck_assert_int_eq(lease->state, REDLOCK__LEASE_WAITING);
     attempt(100);
     ck_assert_int_eq(lease->state, REDLOCK__LEASE_ACQUIRING);
@@ -30,7 +30,7 @@ START_TEST(a_grant_after_the_verdict_is_not_counted)
     answer(3, REDLOCK_VOTE_OURS, 5);
     ck_assert_uint_eq(lease->counted, 0x7);
     ck_assert_uint_eq(grant.known, 0xf);
-    ck_assert_int_eq(lease->votes[3].vote, REDLOCK_VOTE_OURS); /* but told */
+    ck_assert_int_eq(redlock__lease_said(lease)[3].vote, REDLOCK_VOTE_OURS); /* but told */
 }
 END_TEST
 
@@ -42,7 +42,7 @@ START_TEST(the_reason_of_one_attempt_is_its_result)
     } cases[] = {{"xxx", REDLOCK_BUSY},        {"ooxxx", REDLOCK_BUSY},
                  {"oosxx", REDLOCK_BUSY},      {"ssse", REDLOCK_NO_QUORUM},
                  {"oosse", REDLOCK_NO_QUORUM}, {"eee", REDLOCK_NO_QUORUM}};
-    redlock__lease_start_acquire(lease, at(0));
+    redlock__lease_start_acquire(lease, wait_ms, at(0));
     attempt(0);
     answers(cases[_i].votes, 1);
     ck_assert_int_eq(lease->state, REDLOCK__LEASE_ENDED);
@@ -56,7 +56,7 @@ END_TEST
 START_TEST(a_quorum_that_comes_when_the_validity_is_used_up_is_expired)
 {
     int64_t last_ms = TTL_MS - redlock__drift_ms(TTL_MS, 10000) - 1;
-    redlock__lease_start_acquire(lease, at(0));
+    redlock__lease_start_acquire(lease, wait_ms, at(0));
     attempt(0);
     if (_i == 0) {
         answers("ooo", last_ms);
@@ -78,8 +78,8 @@ END_TEST
 
 START_TEST(min_validity_is_wanted_at_the_grant_and_ends_the_hold)
 {
-    lease->config.min_validity_ms = 500;
-    redlock__lease_start_acquire(lease, at(0));
+    terms.min_validity_ms = 500;
+    redlock__lease_start_acquire(lease, wait_ms, at(0));
     attempt(0);
     answers("ooo", 100);
     ck_assert_int_eq(lease->result, REDLOCK_OK);
@@ -89,14 +89,14 @@ START_TEST(min_validity_is_wanted_at_the_grant_and_ends_the_hold)
     ck_assert_int_eq(redlock__lease_next_deadline(lease), end);
     redlock__lease_handle_deadline(lease, 0, end);
     ck_assert_int_eq(lease->state, REDLOCK__LEASE_LOST);
-    ck_assert_int_eq(lease->lost_reason, REDLOCK_EXPIRED);
+    ck_assert_int_eq(redlock__lease_lost_reason(lease), REDLOCK_EXPIRED);
 }
 END_TEST
 
 START_TEST(a_grant_with_less_than_min_validity_is_expired)
 {
-    lease->config.min_validity_ms = 900;
-    redlock__lease_start_acquire(lease, at(0));
+    terms.min_validity_ms = 900;
+    redlock__lease_start_acquire(lease, wait_ms, at(0));
     attempt(0);
     answers("ooo", 100);
     ck_assert_int_eq(lease->result, REDLOCK_EXPIRED);
@@ -105,8 +105,8 @@ END_TEST
 
 START_TEST(pauses_are_within_base_and_cap_and_the_upper_end_doubles)
 {
-    lease->config.wait_ms = REDLOCK_WAIT_FOREVER;
-    redlock__lease_start_acquire(lease, at(0));
+    wait_ms = REDLOCK_WAIT_FOREVER;
+    redlock__lease_start_acquire(lease, wait_ms, at(0));
     int64_t now_ms = 0;
     for (int k = 0; k < 30; k++) {
         int64_t upper = 10;
@@ -114,7 +114,7 @@ START_TEST(pauses_are_within_base_and_cap_and_the_upper_end_doubles)
             upper *= 2;
         upper = redlock__min(upper, 100);
         attempt(now_ms);
-        lease->config.wait_ms = REDLOCK_WAIT_FOREVER;
+        wait_ms = REDLOCK_WAIT_FOREVER;
         for (uint32_t i = 0; i < 3; i++)
             redlock__lease_answer(
                 lease,
@@ -139,8 +139,8 @@ END_TEST
 
 START_TEST(no_pause_begins_that_would_end_after_the_wait)
 {
-    lease->config.wait_ms = 15;
-    redlock__lease_start_acquire(lease, at(0));
+    wait_ms = 15;
+    redlock__lease_start_acquire(lease, wait_ms, at(0));
     attempt(0);
     answers("xxx", 7);
     ck_assert_int_eq(lease->state, REDLOCK__LEASE_ENDED); /* 7 + 10 > 15 */
@@ -150,8 +150,8 @@ END_TEST
 
 START_TEST(a_wait_that_ends_tells_the_last_reason_or_wait_deadline)
 {
-    lease->config.wait_ms = 50;
-    redlock__lease_start_acquire(lease, at(0));
+    wait_ms = 50;
+    redlock__lease_start_acquire(lease, wait_ms, at(0));
     if (_i == 1) {
         attempt(0);
         answers("sss", 1);
@@ -169,8 +169,8 @@ END_TEST
 
 START_TEST(a_wait_that_ends_during_an_attempt_ends_it)
 {
-    lease->config.wait_ms = 50;
-    redlock__lease_start_acquire(lease, at(0));
+    wait_ms = 50;
+    redlock__lease_start_acquire(lease, wait_ms, at(0));
     attempt(40);
     answers("oo", 45);
     tick(50);
@@ -185,8 +185,8 @@ END_TEST
 
 START_TEST(a_waiting_attempt_that_was_busy_asks_how_long)
 {
-    lease->config.wait_ms = 500;
-    redlock__lease_start_acquire(lease, at(0));
+    wait_ms = 500;
+    redlock__lease_start_acquire(lease, wait_ms, at(0));
     attempt(0);
     answers("oxx", 1);
     ck_assert_int_eq(lease->state, REDLOCK__LEASE_ACQUIRING); /* 0, 3 and 4 might do */
@@ -206,7 +206,7 @@ END_TEST
 
 START_TEST(cancelling_an_acquire_abandons_its_keys)
 {
-    redlock__lease_start_acquire(lease, at(0));
+    redlock__lease_start_acquire(lease, wait_ms, at(0));
     if (_i == 1) {
         attempt(0);
         answers("oo", 1);
@@ -220,8 +220,8 @@ END_TEST
 
 START_TEST(answers_of_an_earlier_round_do_not_vote)
 {
-    lease->config.wait_ms = 1000;
-    redlock__lease_start_acquire(lease, at(0));
+    wait_ms = 1000;
+    redlock__lease_start_acquire(lease, wait_ms, at(0));
     attempt(0);
     uint32_t first = lease->round_no;
     answers("oosss", 1);
@@ -258,7 +258,7 @@ END_TEST
 
 START_TEST(renewal_never_runs_after_a_release)
 {
-    lease->config.renew = true;
+    lease->renews = true;
     hold("ooo");
     if (_i == 1) { /* a renewal under way */
         tick(400);

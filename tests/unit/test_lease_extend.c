@@ -69,7 +69,7 @@ START_TEST(a_primary_first_seen_in_a_round_counts_only_after_the_next)
     ck_assert_uint_eq(lease->counted, 0x7);
     ck_assert_uint_eq(grant.known, 0xf);
     extend(TTL_MS, 20);
-    ck_assert_uint_eq(lease->known_before, 0xf);
+    ck_assert_uint_eq(lease->may_join, 0xf);
     answers("ooo", 21);
     ck_assert_uint_eq(lease->counted, 0x7);
     answers("...o", 22);
@@ -160,7 +160,7 @@ START_TEST(a_renewal_joins_another_if_it_is_due_soon)
 
     hold("ooo");
     ck_assert(!redlock__lease_join_renewal(lease, due_ns)); /* it doesn't renew */
-    lease->config.renew = true;
+    lease->renews = true;
     lease->renew_ns = due_ns;
     ck_assert(!redlock__lease_join_renewal(lease, due_ns - early_ns - 1));
     ck_assert_uint_eq(take_wants(), 0);
@@ -172,7 +172,7 @@ END_TEST
 
 START_TEST(renewal_comes_at_a_third_of_the_ttl)
 {
-    lease->config.renew = true;
+    lease->renews = true;
     hold("ooo");
     ck_assert_int_eq(redlock__lease_next_deadline(lease), t0 + TTL_MS * REDLOCK__MS / 3);
     tick(334);
@@ -187,7 +187,7 @@ END_TEST
 START_TEST(failing_is_told_once_and_lost_once)
 {
     uint32_t seen = 0, failing = 0, lost = 0;
-    lease->config.renew = true;
+    lease->renews = true;
     hold("ooo");
     int64_t end = redlock__held_until(lease->deadline_ns, 0);
     for (int k = 0; k < 100 && lease->state != REDLOCK__LEASE_LOST; k++) {
@@ -204,14 +204,14 @@ START_TEST(failing_is_told_once_and_lost_once)
     }
     ck_assert_uint_eq(failing, 1);
     ck_assert_uint_eq(lost, 1);
-    ck_assert_int_eq(lease->lost_reason, REDLOCK_EXPIRED);
+    ck_assert_int_eq(redlock__lease_lost_reason(lease), REDLOCK_EXPIRED);
     ck_assert_int_eq(redlock__lease_next_deadline(lease), REDLOCK__NEVER);
 }
 END_TEST
 
 START_TEST(a_renewal_after_a_failed_one_makes_it_well_again)
 {
-    lease->config.renew = true;
+    lease->renews = true;
     hold("ooo");
     for (int k = 0; k < 2; k++) {
         tick(400 + 600 * k);
@@ -229,8 +229,8 @@ END_TEST
 
 START_TEST(the_cap_ends_renewal_and_then_the_hold)
 {
-    lease->config.renew = true;
-    lease->config.max_hold_ms = 1500;
+    lease->renews = true;
+    terms.max_hold_ms = 1500;
     hold("ooo");
     tick(400);
     begin_extend(400);
@@ -248,7 +248,7 @@ END_TEST
 
 START_TEST(a_call_waits_for_the_renewal_under_way)
 {
-    lease->config.renew = true;
+    lease->renews = true;
     hold("ooo");
     tick(400);
     begin_extend(400);
@@ -265,7 +265,7 @@ END_TEST
 
 START_TEST(stop_renewing_stops_it)
 {
-    lease->config.renew = true;
+    lease->renews = true;
     hold("ooo");
     redlock__lease_stop_renewing(lease);
     ck_assert_int_eq(redlock__lease_next_deadline(lease),
@@ -284,7 +284,7 @@ static void adopt(uint32_t counted)
 
 START_TEST(an_adopted_lease_is_not_held_before_its_first_extend)
 {
-    lease->config.renew = true;
+    lease->renews = true;
     adopt(0x7);
     ck_assert(!redlock__lease_held(lease, at(0)));
     ck_assert_int_eq(redlock__lease_next_deadline(lease), REDLOCK__NEVER);

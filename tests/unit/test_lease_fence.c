@@ -8,8 +8,8 @@ static uint32_t grant_round;
 
 static void fenced_attempt(void)
 {
-    lease->config.fence = true;
-    redlock__lease_start_acquire(lease, at(0));
+    lease->fenced = true;
+    redlock__lease_start_acquire(lease, wait_ms, at(0));
     attempt(0);
     ck_assert_int_eq(lease->round_command, REDLOCK__CMD_GRANT);
     grant_round = lease->round_no;
@@ -44,8 +44,8 @@ static void uneven(void)
     granted(0, 7, 10);
     granted(1, 7, 10);
     granted(2, 8, 10);
-    ck_assert_int_eq(lease->fence, 8);
-    ck_assert_uint_eq(lease->unsettled, 0x1b);
+    ck_assert_int_eq(redlock__lease_fencing(lease)->token, 8);
+    ck_assert_uint_eq(redlock__lease_fencing(lease)->unsettled, 0x1b);
     ck_assert_uint_eq(take_events(), 0);
     ck_assert_int_eq(lease->op, REDLOCK__OP_ACQUIRE);
     begin_settle();
@@ -58,7 +58,8 @@ static void assert_failed(int result)
     ck_assert_uint_eq(take_wants(), REDLOCK__WANT_ABANDON);
     ck_assert_uint_eq(take_events(), REDLOCK__EVENT_BIT_DONE);
     ck_assert_int_eq(lease->deadline_ns, 0);
-    ck_assert_int_eq(lease->fence, 0); /* was never settled, and nobody may have it */
+    ck_assert_int_eq(redlock__lease_fencing(lease)->token,
+                     0); /* was never settled, and nobody may have it */
 }
 
 static int64_t end_after(int64_t ms)
@@ -75,8 +76,8 @@ START_TEST(a_quorum_with_one_number_needs_no_second_round)
         granted(i, 7, 10);
     ck_assert_int_eq(lease->state, REDLOCK__LEASE_HELD);
     ck_assert_int_eq(lease->result, REDLOCK_OK);
-    ck_assert_int_eq(lease->fence, 7);
-    ck_assert_uint_eq(lease->unsettled, 0x18);
+    ck_assert_int_eq(redlock__lease_fencing(lease)->token, 7);
+    ck_assert_uint_eq(redlock__lease_fencing(lease)->unsettled, 0x18);
     ck_assert_int_eq(lease->deadline_ns, end_after(0));
 }
 END_TEST
@@ -89,7 +90,7 @@ START_TEST(a_second_round_makes_a_quorum_of_the_token)
     answers(".o", 30);
     ck_assert_int_eq(lease->state, REDLOCK__LEASE_HELD);
     ck_assert_int_eq(lease->result, REDLOCK_OK);
-    ck_assert_int_eq(lease->fence, 8);
+    ck_assert_int_eq(redlock__lease_fencing(lease)->token, 8);
     ck_assert_uint_eq(lease->counted, 0x7);
     ck_assert_int_eq(lease->deadline_ns, end_after(0)); /* by the first round's start */
 }
@@ -104,7 +105,7 @@ START_TEST(who_is_above_the_token_is_left_out)
     answers("...oo", 30);
     ck_assert_int_eq(lease->state, REDLOCK__LEASE_HELD);
     ck_assert_uint_eq(lease->counted, 0x1c);
-    ck_assert_int_eq(lease->fence, 8);
+    ck_assert_int_eq(redlock__lease_fencing(lease)->token, 8);
 }
 END_TEST
 
@@ -120,27 +121,27 @@ START_TEST(without_a_quorum_of_the_token_the_attempt_fails)
     uneven();
     answers(cases[_i].votes, 20);
     assert_failed(cases[_i].result);
-    ck_assert_int_eq(lease->fence, 0);
+    ck_assert_int_eq(redlock__lease_fencing(lease)->token, 0);
 }
 END_TEST
 
 START_TEST(the_next_attempt_begins_anew)
 {
-    lease->config.wait_ms = REDLOCK_WAIT_FOREVER;
+    wait_ms = REDLOCK_WAIT_FOREVER;
     uneven();
     answers("ff.f", 20);
     ck_assert_int_eq(lease->state, REDLOCK__LEASE_WAITING);
-    ck_assert_int_eq(lease->fence, 0);
+    ck_assert_int_eq(redlock__lease_fencing(lease)->token, 0);
     abandon();
     attempt(900);
     grant_round = lease->round_no;
     ck_assert_int_eq(lease->round_command, REDLOCK__CMD_GRANT);
     for (uint32_t i = 0; i < 3; i++) {
-        ck_assert_int_eq(redlock__lease_numbers(lease)[i], 0);
+        ck_assert_int_eq(redlock__lease_fencing(lease)->numbers[i], 0);
         granted(i, 9, 910);
     }
     ck_assert_int_eq(lease->state, REDLOCK__LEASE_HELD);
-    ck_assert_int_eq(lease->fence, 9);
+    ck_assert_int_eq(redlock__lease_fencing(lease)->token, 9);
     ck_assert_int_eq(lease->deadline_ns, end_after(900));
 }
 END_TEST
@@ -151,13 +152,13 @@ START_TEST(a_late_number_changes_nothing)
 {
     uneven();
     granted(3, 12, 15);
-    ck_assert_int_eq(lease->fence, 8);
+    ck_assert_int_eq(redlock__lease_fencing(lease)->token, 8);
     ck_assert_int_eq(lease->state, REDLOCK__LEASE_ACQUIRING);
     ck_assert_uint_eq(take_wants(), 0);
     answers("o..f", 20);
     ck_assert_int_eq(lease->state, REDLOCK__LEASE_ACQUIRING);
     answers(".o", 20);
-    ck_assert_int_eq(lease->fence, 8);
+    ck_assert_int_eq(redlock__lease_fencing(lease)->token, 8);
     ck_assert_uint_eq(lease->counted, 0x7);
 }
 END_TEST
@@ -192,7 +193,7 @@ END_TEST
 
 START_TEST(a_second_round_that_uses_the_validity_up_is_expired)
 {
-    lease->config.min_validity_ms = 500;
+    terms.min_validity_ms = 500;
     uneven();
     answers("oo", _i == 0 ? 480 : 500);
     if (_i == 0)
@@ -227,7 +228,7 @@ END_TEST
 
 START_TEST(the_end_of_the_wait_ends_it)
 {
-    lease->config.wait_ms = 50;
+    wait_ms = 50;
     uneven();
     answers("o", 20);
     ck_assert_int_eq(redlock__lease_next_deadline(lease), at(50));
@@ -250,8 +251,8 @@ START_TEST(what_comes_late_is_settled_if_that_is_any_use)
     (void)take_wants();
     granted(3, cases[_i].number, 20);
     ck_assert_uint_eq(take_wants(), cases[_i].wants);
-    ck_assert_uint_eq(lease->unsettled, cases[_i].unsettled);
-    ck_assert_int_eq(lease->fence, 7);
+    ck_assert_uint_eq(redlock__lease_fencing(lease)->unsettled, cases[_i].unsettled);
+    ck_assert_int_eq(redlock__lease_fencing(lease)->token, 7);
 }
 END_TEST
 
@@ -263,7 +264,7 @@ START_TEST(a_settled_one_is_remembered_also_after_the_round)
     for (uint32_t i = 0; i < 3; i++)
         granted(i, 7, 10);
     redlock__lease_answer(lease, &news, at(20));
-    ck_assert_uint_eq(lease->unsettled, 0x10);
+    ck_assert_uint_eq(redlock__lease_fencing(lease)->unsettled, 0x10);
     ck_assert_uint_eq(lease->counted, 0x7);
 }
 END_TEST
@@ -276,7 +277,7 @@ START_TEST(extending_leaves_the_token)
     extend(TTL_MS, 100);
     answers("ooo", 110);
     ck_assert_int_eq(lease->state, REDLOCK__LEASE_HELD);
-    ck_assert_int_eq(lease->fence, 8);
+    ck_assert_int_eq(redlock__lease_fencing(lease)->token, 8);
     ck_assert_int_eq(lease->deadline_ns, end_after(100));
 }
 END_TEST

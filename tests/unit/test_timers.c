@@ -16,7 +16,8 @@ enum {
 };
 
 static struct redlock__timer timers[TIMERS];
-static int64_t due_ns[TIMERS]; /* NEVER: not set */
+static int64_t due_ns[TIMERS]; /* NEVER: not set, or set to that */
+static bool is_set[TIMERS];
 static uint64_t state;
 
 static uint32_t below(uint32_t limit)
@@ -42,13 +43,36 @@ static void take_all(struct redlock__timers *heap, int64_t now_ns)
     while ((timer = redlock__timers_take(heap, now_ns)) != NULL) {
         size_t i = (size_t)(timer - timers);
 
+        ck_assert(is_set[i]);
         ck_assert_int_ge(due_ns[i], last_ns);
         ck_assert_int_le(due_ns[i], now_ns);
         ck_assert_uint_eq(timer->place, 0);
         last_ns = due_ns[i];
         due_ns[i] = REDLOCK__NEVER;
+        is_set[i] = false;
     }
-    ck_assert(earliest() > now_ns);
+    ck_assert(earliest() > now_ns || now_ns == REDLOCK__NEVER);
+}
+
+/* Each once. */
+static void go_through(const struct redlock__timers *heap)
+{
+    const struct redlock__timer *timer;
+    bool met[TIMERS] = {false};
+
+    for (uint32_t k = 0; (timer = redlock__timers_at(heap, k)) != NULL; k++) {
+        ck_assert(!met[timer - timers]);
+        met[timer - timers] = true;
+    }
+    ck_assert_mem_eq(met, is_set, sizeof met);
+}
+
+static void hasten(struct redlock__timers *heap, int64_t by_ns)
+{
+    redlock__timers_hasten(heap, by_ns);
+    for (uint32_t i = 0; i < TIMERS; i++)
+        if (is_set[i])
+            due_ns[i] = redlock__min(due_ns[i], by_ns);
 }
 
 START_TEST(timers_come_in_the_order_of_their_deadlines_whatever_moves_them)
@@ -57,6 +81,7 @@ START_TEST(timers_come_in_the_order_of_their_deadlines_whatever_moves_them)
 
     state = 1 + (uint64_t)_i;
     memset(timers, 0, sizeof timers);
+    memset(is_set, 0, sizeof is_set);
     for (uint32_t i = 0; i < TIMERS; i++)
         due_ns[i] = REDLOCK__NEVER;
     ck_assert_int_eq(redlock__timers_next(&heap), REDLOCK__NEVER);
@@ -68,16 +93,22 @@ START_TEST(timers_come_in_the_order_of_their_deadlines_whatever_moves_them)
         if (below(8) == 0) {
             redlock__timers_stop(&heap, &timers[i]);
             due_ns[i] = REDLOCK__NEVER;
+            is_set[i] = false;
         } else {
             due_ns[i] = below(16) == 0 ? REDLOCK__NEVER : (int64_t)turn + below(2000);
             redlock__timers_set(&heap, &timers[i], due_ns[i]);
+            is_set[i] = true;
         }
-        ck_assert_uint_eq(timers[i].place != 0, due_ns[i] != REDLOCK__NEVER);
+        ck_assert_uint_eq(timers[i].place != 0, is_set[i]);
         ck_assert_int_eq(redlock__timers_next(&heap), earliest());
         if (below(4) == 0)
             take_all(&heap, (int64_t)turn);
+        if (below(64) == 0)
+            hasten(&heap, (int64_t)turn + below(1000));
+        if (below(64) == 0)
+            go_through(&heap);
     }
-    take_all(&heap, TURNS + 2000);
+    take_all(&heap, REDLOCK__NEVER);
     ck_assert_uint_eq(heap.count, 0);
     redlock__timers_destroy(&heap);
 }
