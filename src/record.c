@@ -43,7 +43,6 @@ const char *redlock__lease_text(const struct redlock__lease *lease, uint32_t nod
 int64_t redlock__lease_elapsed_us(const struct redlock__lease *lease, uint32_t node)
 {
     const struct redlock__lease_said *said = &redlock__lease_said(lease)[node];
-
     int64_t elapsed = (int64_t)said->elapsed - 1;
 
     return said->slow ? elapsed * 1000 : elapsed;
@@ -77,7 +76,6 @@ static enum redlock__reason keep_text(struct redlock__lease *lease, uint32_t nod
             return (enum redlock__reason)i;
     if (!make_rare(lease))
         return REDLOCK__REASON_NONE;
-    len = strlen(text);
     if (len >= sizeof lease->rare[0].text)
         len = sizeof lease->rare[0].text - 1;
     memcpy(lease->rare[node].text, text, len);

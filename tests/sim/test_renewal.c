@@ -33,6 +33,30 @@ START_TEST(renewal_is_never_on_unless_asked_for)
 }
 END_TEST
 
+/* The second's renewal would be due 5 ms, or 20 ms, after the first's. */
+START_TEST(a_renewal_leaves_with_another_that_is_due_soon_before)
+{
+    struct sim *sim = scenario_new(5, 1, 608 + (uint64_t)_i);
+    struct redlock__lease_config config = sim_lock_config(3000);
+    struct sim_lock *first, *second;
+    config.renew = true;
+    sim_latency(sim, 0, SIM_ALL, SIM_US, SIM_US);
+    sim_run(sim, 100 * SIM_MS);
+    first = sim_acquire(sim, 0, "a", &config, NULL);
+    sim_run(sim, (_i == 0 ? 5 : 20) * SIM_MS);
+    second = sim_acquire(sim, 0, "b", &config, NULL);
+    sim_run(sim, (_i == 0 ? 997 : 982) * SIM_MS); /* 2 ms after the first is due */
+    ck_assert_uint_eq(first->renewed, 2); /* once at first, for those that answered late */
+    ck_assert_uint_eq(second->renewed, _i == 0 ? 2 : 1);
+    sim_run(sim, 30 * SIM_MS);
+    ck_assert_uint_eq(second->renewed, 2);
+    ck_assert_int_eq(sim_release_now(sim, first), REDLOCK_OK);
+    ck_assert_int_eq(sim_release_now(sim, second), REDLOCK_OK);
+    sim_run(sim, 10 * SIM_MS);
+    scenario_end(sim);
+}
+END_TEST
+
 START_TEST(renewal_keeps_a_lease_with_one_command_a_primary_each_third_of_the_ttl)
 {
     struct sim *sim = scenario_new(5, 1, 610 + (uint64_t)_i);
@@ -365,6 +389,7 @@ END_TEST
 static void add_holds(TCase *t)
 {
     tcase_add_test(t, renewal_is_never_on_unless_asked_for);
+    tcase_add_loop_test(t, a_renewal_leaves_with_another_that_is_due_soon_before, 0, 2);
     tcase_add_loop_test(t, renewal_keeps_a_lease_with_one_command_a_primary_each_third_of_the_ttl,
                         0, 4);
     tcase_add_loop_test(t, three_frozen_for_two_ttls_is_failing_early_and_lost_in_time, 0, 20);
