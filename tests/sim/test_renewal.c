@@ -46,7 +46,7 @@ START_TEST(a_renewal_leaves_with_another_that_is_due_soon_before)
     sim_run(sim, (_i == 0 ? 5 : 20) * SIM_MS);
     second = sim_acquire(sim, 0, "b", &config, NULL);
     sim_run(sim, (_i == 0 ? 997 : 982) * SIM_MS); /* 2 ms after the first is due */
-    ck_assert_uint_eq(first->renewed, 2); /* once at first, for those that answered late */
+    ck_assert_uint_eq(first->renewed, 2);         /* once at first, for those that answered late */
     ck_assert_uint_eq(second->renewed, _i == 0 ? 2 : 1);
     sim_run(sim, 30 * SIM_MS);
     ck_assert_uint_eq(second->renewed, 2);
