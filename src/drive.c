@@ -221,7 +221,7 @@ void redlock__settle_locked(redlock_client *client)
     if (redlock__owes_callback_locked(client)) {
         if (client->threaded)
             redlock__wake_party_locked(client, REDLOCK__BACKGROUND, INT64_MIN);
-        else
+        else if (!client->processing)
             redlock__io_wake(client->io, REDLOCK__BACKGROUND);
     }
 }

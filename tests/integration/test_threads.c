@@ -32,7 +32,7 @@ enum {
 
 /* ---- helpers ------------------------------------------------------------ */
 
-static redlock_client *new_client_with(int external_loop, int64_t node_timeout_ms)
+static redlock_client *new_client_of(uint32_t n, int external_loop, int64_t node_timeout_ms)
 {
     redlock_options options;
     redlock_client *client = NULL;
@@ -41,13 +41,18 @@ static redlock_client *new_client_with(int external_loop, int64_t node_timeout_m
 
     redlock_options_init(&options);
     options.nodes = servers_uris();
-    options.node_count = N;
+    options.node_count = n;
     options.external_loop = external_loop;
     options.node_timeout_ms = node_timeout_ms;
     options.restart_guard_ms = 0; /* see options_for() */
     rc = redlock_client_new(&options, &client, text, sizeof text);
     ck_assert_msg(rc == 0, "%s: %s", redlock_strerror(rc), text);
     return client;
+}
+
+static redlock_client *new_client_with(int external_loop, int64_t node_timeout_ms)
+{
+    return new_client_of(N, external_loop, node_timeout_ms);
 }
 
 static redlock_client *new_client(int external_loop)
@@ -716,6 +721,31 @@ START_TEST(test_external_loop)
 }
 END_TEST
 
+/* Callbacks that a turn has run leave nothing to do in another one. Of one primary no answers are
+ * left to read; but its clock may have been asked for. */
+START_TEST(test_a_turn_leaves_nothing_to_do)
+{
+    redlock_client *client = new_client_of(1, 1, 1000);
+    struct witness witness = {0};
+    redlock_lock_options options = witnessed(&witness, 60000);
+    redlock_lock *lock = NULL;
+    int readable = 0, turns = 20;
+
+    ck_assert_int_eq(redlock_start_acquire(client, "job", 3, &options, &lock), 0);
+    ck_assert_int_eq(finish(client, lock), 0);
+    for (int i = 0; i < turns; i++) {
+        struct pollfd poll_fd = {.fd = redlock_fd(client), .events = POLLIN};
+        ck_assert_int_eq(redlock_start_extend(lock, 0), 0);
+        ck_assert_int_eq(finish(client, lock), 0);
+        readable += poll(&poll_fd, 1, 0);
+    }
+    ck_assert_int_eq(atomic_load(&witness.events[REDLOCK_EVENT_DONE]), 1 + turns);
+    ck_assert_int_lt(readable, turns / 2);
+    ck_assert_int_eq(redlock_release(lock), REDLOCK_PENDING);
+    redlock_client_free(client);
+}
+END_TEST
+
 static void *run_cancel(void *argument)
 {
     (void)poll(NULL, 0, 20);
@@ -785,6 +815,7 @@ static Suite *threads_suite(void)
     tcase_add_test(loops, test_started_operations_with_a_thread);
     tcase_add_test(loops, test_cancelled_start_is_told_at_once);
     tcase_add_test(loops, test_external_loop);
+    tcase_add_test(loops, test_a_turn_leaves_nothing_to_do);
     tcase_add_test(loops, test_cancel_wakes_an_external_loop);
     suite_add_tcase(suite, loops);
     return suite;
