@@ -26,7 +26,8 @@ enum {
     SAID_MS = 1000,     /* who blocks again so soon after, does so without renewing it */
     PUSHED_MS = 1000,   /* how long an element waits for somebody between two attempts */
     IDLE_MS = 3000,     /* a connection is kept after its wait */
-    SPARED = 32,        /* of so many gaps for others one is kept where nobody is known to wait */
+    SPARED = 8,         /* of so many gaps for others one is kept where nobody is known to wait */
+    SHORTER = 4,        /* and that one takes this part of the time */
     CROWDED_MS = 1000,  /* what is known of others is believed */
     REFUSED_MS = 10000, /* a primary that refused is left alone */
     PARTS = 3           /* of a push */
@@ -166,17 +167,28 @@ static void note_crowd(struct redlock__engine *engine, struct redlock__name *nam
     }
 }
 
-/* Nobody does: who stood back for them needs not. Those who can't stand in line, other clients and
- * users without the rights, still get a gap now and then. */
+/* When the gap for others that has begun is over, if nobody stands in line: those who can't, other
+ * clients and users without the rights, still get one now and then, and not a long one. */
+static int64_t gap_end(struct redlock__name *name, int64_t now_ns)
+{
+    const struct redlock__lease *head = redlock__queue_head(name);
+    int64_t gap_ns, end_ns = name->others->not_before_ns;
+
+    if (head == NULL || end_ns <= now_ns || ++name->spared % SPARED != 0)
+        return 0;
+    gap_ns = redlock__ms_to_ns(head->terms->retry_base_ms) / SHORTER;
+    return redlock__min(end_ns, redlock__add(now_ns, gap_ns));
+}
+
+/* Nobody does: who stood back for them needs not. */
 static void no_crowd(struct redlock__engine *engine, struct redlock__name *name, int64_t now_ns)
 {
     struct redlock__lease *head = redlock__queue_head(name);
-    bool spare = head == NULL || ++name->spared % SPARED != 0;
 
-    if (name->others != NULL)
+    if (name->others != NULL) {
         name->others->crowded_ns = 0;
-    if (name->others != NULL && spare)
-        name->others->not_before_ns = 0;
+        name->others->not_before_ns = gap_end(name, now_ns);
+    }
     if (head != NULL && head->last_reason == REDLOCK_PENDING)
         head->retry_ns = redlock__min(head->retry_ns, now_ns);
     redlock__engine_work_on(engine, head);

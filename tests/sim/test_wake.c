@@ -435,6 +435,22 @@ START_TEST(a_lone_waiter_gets_its_share_against_sixteen_threads)
 }
 END_TEST
 
+/* Nobody can stand in line, so the sixteen hear that nobody waits. */
+START_TEST(one_that_polls_gets_its_turn_against_sixteen_threads)
+{
+    struct crowd crowd = {.clients = 2, .threads = 16};
+    struct sim *sim = scenario_new(5, crowd.clients, 1640 + (uint64_t)_i);
+    for (uint32_t i = 0; i < 5; i++)
+        sim_error(sim, i, SIM_WAITING, "NOPERM this user has no permissions to run it");
+    sim_at(sim, 0, crowd_turn, &crowd);
+    sim_run(sim, 30 * SIM_S);
+    ck_assert_uint_ge(crowd.turns[0], 10000);
+    ck_assert_uint_ge(crowd.turns[1], crowd.turns[0] / 40);
+    ck_assert_ptr_null(sim_violation(sim));
+    sim_free(sim);
+}
+END_TEST
+
 START_TEST(eight_clients_take_turns)
 {
     struct crowd crowd = {.clients = 8, .threads = 1};
@@ -489,6 +505,7 @@ int main(void)
     tcase_add_loop_test(t, a_foreign_release_is_noticed_by_polling, 0, 10);
 
     t = scenario_case(suite, "crowds", 60);
+    tcase_add_loop_test(t, one_that_polls_gets_its_turn_against_sixteen_threads, 0, 5);
     tcase_add_loop_test(t, a_lone_waiter_gets_its_share_against_sixteen_threads, 0, 5);
     tcase_add_loop_test(t, eight_clients_take_turns, 0, 5);
     tcase_add_test(t, the_same_seed_is_the_same_story);
