@@ -1,7 +1,7 @@
 /*
  * What a primary's answers mean: see command.h.
  *
- * An answer is looked up in one table of rules, first match wins. What no rule names is
+ * Each command has its rule in vote_of(). What the rule doesn't name is
  * an error: a vote is only ever made from a reply that this file expected. That covers
  * every error reply (MISCONF, OOM, LOADING and so on: their text is for people, the core
  * never looks into it), a reply of a wrong type and a value out of the script's range.
@@ -14,61 +14,6 @@
 
 #include "command.h"
 #include "fence.h"
-
-enum match {
-    MATCH_TYPE,    /* any reply of this type */
-    MATCH_OK,      /* a status, and that says OK */
-    MATCH_INTEGER, /* this integer */
-    MATCH_NUMBER,  /* a fencing number */
-};
-
-static const struct rule {
-    enum redlock__command command;
-    int type;
-    enum match match;
-    long long integer;
-    redlock_vote vote;
-} rules[] = {
-    /* the most frequent first */
-    {REDLOCK__CMD_SET, REDIS_REPLY_STATUS, MATCH_OK, 0, REDLOCK_VOTE_OURS},
-    {REDLOCK__CMD_SET, REDIS_REPLY_NIL, MATCH_TYPE, 0, REDLOCK_VOTE_FOREIGN},
-    {REDLOCK__CMD_RELEASE, REDIS_REPLY_INTEGER, MATCH_INTEGER, 1, REDLOCK_VOTE_OURS},
-    {REDLOCK__CMD_RELEASE, REDIS_REPLY_INTEGER, MATCH_INTEGER, 0, REDLOCK_VOTE_FREE},
-    {REDLOCK__CMD_RELEASE, REDIS_REPLY_INTEGER, MATCH_INTEGER, -1, REDLOCK_VOTE_FOREIGN},
-    {REDLOCK__CMD_RELEASE, REDIS_REPLY_INTEGER, MATCH_INTEGER, 2, REDLOCK_VOTE_OURS},
-    {REDLOCK__CMD_RELEASE, REDIS_REPLY_INTEGER, MATCH_INTEGER, 3, REDLOCK_VOTE_FREE},
-    {REDLOCK__CMD_RELEASE, REDIS_REPLY_INTEGER, MATCH_INTEGER, -2, REDLOCK_VOTE_FOREIGN},
-    {REDLOCK__CMD_EXTEND, REDIS_REPLY_INTEGER, MATCH_INTEGER, 1, REDLOCK_VOTE_OURS},
-    {REDLOCK__CMD_EXTEND, REDIS_REPLY_INTEGER, MATCH_INTEGER, 0, REDLOCK_VOTE_FREE},
-    {REDLOCK__CMD_EXTEND, REDIS_REPLY_INTEGER, MATCH_INTEGER, -1, REDLOCK_VOTE_FOREIGN},
-    {REDLOCK__CMD_GRANT, REDIS_REPLY_INTEGER, MATCH_NUMBER, 0, REDLOCK_VOTE_OURS},
-    {REDLOCK__CMD_GRANT, REDIS_REPLY_INTEGER, MATCH_INTEGER, -1, REDLOCK_VOTE_FOREIGN},
-    {REDLOCK__CMD_SETTLE, REDIS_REPLY_INTEGER, MATCH_INTEGER, 1, REDLOCK_VOTE_OURS},
-    {REDLOCK__CMD_SETTLE, REDIS_REPLY_INTEGER, MATCH_INTEGER, 0, REDLOCK_VOTE_FREE},
-    {REDLOCK__CMD_SETTLE, REDIS_REPLY_INTEGER, MATCH_INTEGER, -1, REDLOCK_VOTE_FREE},
-    {REDLOCK__CMD_AUTH, REDIS_REPLY_STATUS, MATCH_OK, 0, REDLOCK_VOTE_OURS},
-    {REDLOCK__CMD_SELECT, REDIS_REPLY_STATUS, MATCH_OK, 0, REDLOCK_VOTE_OURS},
-    {REDLOCK__CMD_PTTL, REDIS_REPLY_INTEGER, MATCH_INTEGER, -2, REDLOCK_VOTE_FREE},
-    {REDLOCK__CMD_PTTL, REDIS_REPLY_INTEGER, MATCH_TYPE, 0, REDLOCK_VOTE_FOREIGN},
-    {REDLOCK__CMD_HINT, REDIS_REPLY_INTEGER, MATCH_INTEGER, -2, REDLOCK_VOTE_FREE},
-    {REDLOCK__CMD_HINT, REDIS_REPLY_INTEGER, MATCH_TYPE, 0, REDLOCK_VOTE_FOREIGN},
-    {REDLOCK__CMD_GET, REDIS_REPLY_NIL, MATCH_TYPE, 0, REDLOCK_VOTE_FREE},
-    {REDLOCK__CMD_GET, REDIS_REPLY_STRING, MATCH_TYPE, 0, REDLOCK_VOTE_FOREIGN},
-    {REDLOCK__CMD_EXTEND_NATIVE, REDIS_REPLY_NIL, MATCH_TYPE, 0, REDLOCK_VOTE_FREE},
-    {REDLOCK__CMD_EXTEND_NATIVE, REDIS_REPLY_STRING, MATCH_TYPE, 0, REDLOCK_VOTE_FOREIGN},
-    {REDLOCK__CMD_RELEASE_NATIVE, REDIS_REPLY_INTEGER, MATCH_INTEGER, 1, REDLOCK_VOTE_OURS},
-    {REDLOCK__CMD_RELEASE_NATIVE, REDIS_REPLY_INTEGER, MATCH_INTEGER, 0, REDLOCK_VOTE_FREE},
-    {REDLOCK__CMD_OWNER, REDIS_REPLY_NIL, MATCH_TYPE, 0, REDLOCK_VOTE_FREE},
-    {REDLOCK__CMD_OWNER, REDIS_REPLY_STRING, MATCH_TYPE, 0, REDLOCK_VOTE_FOREIGN},
-    {REDLOCK__CMD_WAITING, REDIS_REPLY_STATUS, MATCH_OK, 0, REDLOCK_VOTE_OURS},
-    {REDLOCK__CMD_BLOCK, REDIS_REPLY_NIL, MATCH_TYPE, 0, REDLOCK_VOTE_FREE},
-    {REDLOCK__CMD_BLOCK, REDIS_REPLY_ARRAY, MATCH_TYPE, 0, REDLOCK_VOTE_OURS},
-    {REDLOCK__CMD_PUSH, REDIS_REPLY_INTEGER, MATCH_TYPE, 0, REDLOCK_VOTE_OURS},
-    {REDLOCK__CMD_REPLICAS, REDIS_REPLY_INTEGER, MATCH_TYPE, 0, REDLOCK_VOTE_OURS},
-    {REDLOCK__CMD_PUSHED, REDIS_REPLY_INTEGER, MATCH_TYPE, 0, REDLOCK_VOTE_OURS},
-    {REDLOCK__CMD_PROBE, REDIS_REPLY_INTEGER, MATCH_INTEGER, -2, REDLOCK_VOTE_FREE},
-    {REDLOCK__CMD_PROBE, REDIS_REPLY_INTEGER, MATCH_TYPE, 0, REDLOCK_VOTE_FOREIGN},
-};
 
 void redlock__printable(char *to, size_t size, const char *from, size_t len)
 {
@@ -114,23 +59,6 @@ static bool starts_with(const struct redisReply *reply, const char *prefix)
     return reply->str != NULL && reply->len >= len && memcmp(reply->str, prefix, len) == 0;
 }
 
-static bool rule_matches(const struct rule *rule, const struct redisReply *reply)
-{
-    if (rule->type != reply->type)
-        return false;
-    switch (rule->match) {
-    case MATCH_OK:
-        return reply->len == 2 && memcmp(reply->str, "OK", 2) == 0;
-    case MATCH_INTEGER:
-        return rule->integer == reply->integer;
-    case MATCH_NUMBER:
-        return reply->integer > 0 && reply->integer <= REDLOCK__FENCE_MAX;
-    case MATCH_TYPE:
-        break;
-    }
-    return true;
-}
-
 /* Users without the right to name their connection may still lock, so most errors pass.
  * These do not: they say that no further command will do either. The last two come
  * unasked, as the first and last thing on a new connection. */
@@ -140,14 +68,104 @@ static bool refuses_all(const struct redisReply *reply)
            starts_with(reply, "DENIED") || starts_with(reply, "ERR max number of clients");
 }
 
+static redlock_vote if_ok(const struct redisReply *reply)
+{
+    bool ok = reply->type == REDIS_REPLY_STATUS && reply->len == 2 && memcmp(reply->str, "OK", 2) == 0;
+
+    return ok ? REDLOCK_VOTE_OURS : REDLOCK_VOTE_ERROR;
+}
+
+/* Of a number: `votes` are for `first` and those behind it. */
+static redlock_vote by_number(const struct redisReply *reply, const redlock_vote *votes,
+                              unsigned long long count, long long first)
+{
+    unsigned long long i = (unsigned long long)reply->integer - (unsigned long long)first;
+
+    return reply->type == REDIS_REPLY_INTEGER && i < count ? votes[i] : REDLOCK_VOTE_ERROR;
+}
+
+static redlock_vote by_grant(const struct redisReply *reply)
+{
+    bool fence = reply->integer > 0 && reply->integer <= REDLOCK__FENCE_MAX;
+
+    if (reply->type != REDIS_REPLY_INTEGER)
+        return REDLOCK_VOTE_ERROR;
+    if (reply->integer == -1)
+        return REDLOCK_VOTE_FOREIGN;
+    return fence ? REDLOCK_VOTE_OURS : REDLOCK_VOTE_ERROR;
+}
+
+/* `empty` where the reply has the type `none`, `full` where it has the type `some`. */
+static redlock_vote by_type(const struct redisReply *reply, int none, redlock_vote empty, int some,
+                            redlock_vote full)
+{
+    if (reply->type == none)
+        return empty;
+    return reply->type == some ? full : REDLOCK_VOTE_ERROR;
+}
+
+#define BY_NUMBER(votes, first) by_number(reply, votes, sizeof(votes) / sizeof((votes)[0]), first)
+
 static redlock_vote vote_of(enum redlock__command command, const struct redisReply *reply)
 {
-    if (command == REDLOCK__CMD_SETNAME || command >= REDLOCK__CMD_INFO_SERVER)
-        return reply->type == REDIS_REPLY_ERROR && refuses_all(reply) ? REDLOCK_VOTE_ERROR
-                                                                      : REDLOCK_VOTE_OURS;
-    for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++)
-        if (rules[i].command == command && rule_matches(&rules[i], reply))
-            return rules[i].vote;
+    static const redlock_vote release[] = {REDLOCK_VOTE_FOREIGN, REDLOCK_VOTE_FOREIGN,
+                                           REDLOCK_VOTE_FREE,    REDLOCK_VOTE_OURS,
+                                           REDLOCK_VOTE_OURS,    REDLOCK_VOTE_FREE};
+    static const redlock_vote extend[] = {REDLOCK_VOTE_FOREIGN, REDLOCK_VOTE_FREE,
+                                          REDLOCK_VOTE_OURS};
+    static const redlock_vote settle[] = {REDLOCK_VOTE_FREE, REDLOCK_VOTE_FREE, REDLOCK_VOTE_OURS};
+    static const redlock_vote native[] = {REDLOCK_VOTE_FREE, REDLOCK_VOTE_OURS};
+
+    switch (command) {
+    case REDLOCK__CMD_SET:
+        return reply->type == REDIS_REPLY_NIL ? REDLOCK_VOTE_FOREIGN : if_ok(reply);
+    case REDLOCK__CMD_RELEASE:
+        return BY_NUMBER(release, -2);
+    case REDLOCK__CMD_EXTEND:
+        return BY_NUMBER(extend, -1);
+    case REDLOCK__CMD_GRANT:
+        return by_grant(reply);
+    case REDLOCK__CMD_SETTLE:
+        return BY_NUMBER(settle, -1);
+    case REDLOCK__CMD_RELEASE_NATIVE:
+        return BY_NUMBER(native, 0);
+    case REDLOCK__CMD_PTTL:
+    case REDLOCK__CMD_HINT:
+    case REDLOCK__CMD_PROBE:
+        if (reply->type == REDIS_REPLY_INTEGER && reply->integer == -2)
+            return REDLOCK_VOTE_FREE;
+        return reply->type == REDIS_REPLY_INTEGER ? REDLOCK_VOTE_FOREIGN : REDLOCK_VOTE_ERROR;
+    case REDLOCK__CMD_GET:
+    case REDLOCK__CMD_OWNER:
+    case REDLOCK__CMD_EXTEND_NATIVE:
+        return by_type(reply, REDIS_REPLY_NIL, REDLOCK_VOTE_FREE, REDIS_REPLY_STRING,
+                       REDLOCK_VOTE_FOREIGN);
+    case REDLOCK__CMD_BLOCK:
+        return by_type(reply, REDIS_REPLY_NIL, REDLOCK_VOTE_FREE, REDIS_REPLY_ARRAY,
+                       REDLOCK_VOTE_OURS);
+    case REDLOCK__CMD_PUSH:
+    case REDLOCK__CMD_PUSHED:
+    case REDLOCK__CMD_REPLICAS:
+        return reply->type == REDIS_REPLY_INTEGER ? REDLOCK_VOTE_OURS : REDLOCK_VOTE_ERROR;
+    case REDLOCK__CMD_AUTH:
+    case REDLOCK__CMD_SELECT:
+    case REDLOCK__CMD_WAITING:
+        return if_ok(reply);
+    case REDLOCK__CMD_SETNAME:
+    case REDLOCK__CMD_INFO_SERVER:
+    case REDLOCK__CMD_INFO_REPLICATION:
+    case REDLOCK__CMD_SETTINGS:
+    case REDLOCK__CMD_MARKER:
+    case REDLOCK__CMD_TIME:
+    case REDLOCK__CMD_SEEN:
+    case REDLOCK__CMD_MARK:
+    case REDLOCK__CMD_BASE:
+    case REDLOCK__CMD_FLOOR:
+    case REDLOCK__CMD_RECOVER:
+        if (reply->type != REDIS_REPLY_ERROR || !refuses_all(reply))
+            return REDLOCK_VOTE_OURS;
+        break;
+    }
     return REDLOCK_VOTE_ERROR;
 }
 
@@ -197,6 +215,18 @@ static void describe_error(struct redlock__answer *answer, const struct redisRep
     }
 }
 
+static void decode_error(enum redlock__command command, const struct redisReply *reply,
+                         struct redlock__answer *answer)
+{
+    if (command != REDLOCK__CMD_GRANT || reply->type != REDIS_REPLY_INTEGER ||
+        reply->integer != REDLOCK__GRANT_FORGOT) {
+        describe_error(answer, reply);
+        return;
+    }
+    answer->value = REDLOCK__GRANT_FORGOT;
+    snprintf(answer->text, sizeof(answer->text), "it forgot its fencing numbers just now");
+}
+
 void redlock__decode(enum redlock__command command, const struct redisReply *reply,
                      struct redlock__answer *answer)
 {
@@ -209,14 +239,8 @@ void redlock__decode(enum redlock__command command, const struct redisReply *rep
         return;
     }
     answer->vote = vote_of(command, reply);
-    if (command == REDLOCK__CMD_GRANT && reply->type == REDIS_REPLY_INTEGER &&
-        reply->integer == REDLOCK__GRANT_FORGOT) {
-        answer->value = REDLOCK__GRANT_FORGOT;
-        snprintf(answer->text, sizeof(answer->text), "it forgot its fencing numbers just now");
-        return;
-    }
     if (answer->vote == REDLOCK_VOTE_ERROR)
-        describe_error(answer, reply);
+        decode_error(command, reply, answer);
     else if (command == REDLOCK__CMD_RELEASE)
         answer->waits = reply->integer > 1 || reply->integer < -1 ? REDLOCK__WAITS_SOMEBODY
                                                                   : REDLOCK__WAITS_NOBODY;

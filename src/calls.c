@@ -28,7 +28,7 @@ struct redlock__engine *redlock__engine_new(const struct redlock__engine_config 
     engine->replicas.timeout_ms = config->replica_timeout_ms;
     engine->entropy = config->entropy;
     engine->entropy_context = config->entropy_context;
-    engine->entropy(engine->entropy_context, &engine->jitter, sizeof engine->jitter);
+    engine->entropy(engine->entropy_context, &engine->random, sizeof engine->random);
     engine->max_locks = config->max_locks != 0 ? config->max_locks : REDLOCK_MAX_LOCKS;
     engine->created_ns = now_ns;
     engine->grace_ns = engine->earliest_ns = REDLOCK__NEVER;

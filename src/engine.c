@@ -11,6 +11,7 @@
  * and once it is reached all of them are asked.
  */
 #include "engine_state.h"
+#include "pause.h"
 
 #include <stddef.h>
 #include <stdio.h>
@@ -181,8 +182,8 @@ static void hint(struct redlock__engine *engine, const struct redlock__grant *gr
         return; /* it is somebody else's turn */
     if (head == NULL || (answer->vote != REDLOCK_VOTE_FREE && answer->vote != REDLOCK_VOTE_FOREIGN))
         return;
-    redlock__lease_hint(head, answer->vote == REDLOCK_VOTE_FREE ? 0 : answer->value,
-                        redlock__engine_jitter(engine), now_ns);
+    redlock__pause_cut(head, answer->vote == REDLOCK_VOTE_FREE ? 0 : answer->value,
+                        &engine->random, now_ns);
     redlock__engine_work_on(engine, head);
 }
 
@@ -207,9 +208,7 @@ void redlock__engine_deliver(struct redlock__engine *engine, uint32_t node,
                                                .vote = event->answer.vote,
                                                .number = event->answer.value,
                                                .text = event->answer.text,
-                                               .jitter = 0};
-            if (lease->state == REDLOCK__LEASE_ACQUIRING)
-                news.jitter = redlock__engine_jitter(engine);
+                                               .random = &engine->random};
             redlock__lease_answer(lease, &news, now_ns);
             redlock__engine_work_on(engine, lease);
         }
@@ -395,7 +394,7 @@ static void look_at_leases(struct redlock__engine *engine, int64_t now_ns)
             /* a renewal waits no longer for connections than for an answer */
             lease->gate_ns = redlock__engine_node_deadline(engine, lease->ttl_ms, now_ns);
         }
-        redlock__lease_handle_deadline(lease, redlock__engine_jitter(engine), now_ns);
+        redlock__lease_handle_deadline(lease, &engine->random, now_ns);
         redlock__engine_work_on(engine, lease);
         renewals += lease->state == REDLOCK__LEASE_HELD && lease->wants == REDLOCK__WANT_EXTEND;
     }
@@ -482,11 +481,10 @@ void redlock__engine_node_failed(struct redlock__engine *engine, uint32_t i, con
     redlock__engine_run(engine, now_ns);
 }
 
-/* A lease's own end comes before any answer for it. */
+/* Nothing is taken in yet: a lease's own end comes before any answer for it. */
 void redlock__engine_receive(struct redlock__engine *engine, uint32_t i, const char *data,
                              size_t len, int64_t now_ns)
 {
-    (void)handle_own_deadlines(engine, now_ns);
     redlock__node_receive(redlock__engine_node(engine, i), data, len, now_ns);
     note_news(engine, i);
 }

@@ -95,9 +95,8 @@ static inline struct redlock__node *redlock__engine_node(const struct redlock__e
 void redlock__engine_connected(struct redlock__engine *engine, uint32_t i, int64_t now_ns);
 void redlock__engine_node_failed(struct redlock__engine *engine, uint32_t i, const char *text,
                                  int64_t now_ns);
-/* now_ns is read after the bytes were. Hand over all that can be read, and then call
- * redlock__engine_handle_deadline(), which takes in what they say. Deadlines of leases are looked
- * at here too. */
+/* Hand over all that can be read, and then call redlock__engine_handle_deadline(), with the time
+ * after that, which takes in what they say. */
 void redlock__engine_receive(struct redlock__engine *engine, uint32_t i, const char *data,
                              size_t len, int64_t now_ns);
 void redlock__engine_handle_deadline(struct redlock__engine *engine, int64_t now_ns);

@@ -7,14 +7,6 @@
 
 #include "validity.h"
 
-uint64_t redlock__engine_jitter(struct redlock__engine *engine)
-{
-    uint64_t z = (engine->jitter += UINT64_C(0x9e3779b97f4a7c15)); /* splitmix64 */
-    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return z ^ (z >> 31);
-}
-
 uint32_t redlock__engine_ready(const struct redlock__engine *engine)
 {
     uint32_t mask = 0;

@@ -26,7 +26,7 @@ struct redlock__engine {
     int64_t node_timeout_ms, connect_timeout_ns;
     void (*entropy)(void *context, void *buf, size_t len);
     void *entropy_context;
-    uint64_t jitter; /* state of the generator behind redlock__engine_jitter() */
+    uint64_t random; /* state of random.h's generator */
 
     int64_t created_ns;
     int64_t grace_ns;    /* late connections are waited for until then; NEVER: no quorum yet */
@@ -109,9 +109,6 @@ static inline struct redlock__grant *redlock__engine_remains(const struct redloc
 }
 
 /* ---- engine_state.c ---- */
-
-/* A random number for delays; never for tokens. */
-uint64_t redlock__engine_jitter(struct redlock__engine *engine);
 
 uint32_t redlock__engine_ready(const struct redlock__engine *engine);
 /* Of those, the ones whose votes count for new locks. */

@@ -244,7 +244,7 @@ static void check_tls(struct redlock__io *io, uint32_t i)
 }
 
 /* Of len bytes of ciphertext in the buffer. What came before the peer's end counts. */
-static void decrypt(struct redlock__io *io, uint32_t i, size_t len)
+static void decrypt(struct redlock__io *io, uint32_t i, size_t len, int64_t now_ns)
 {
     struct redlock__tls_stream *tls = io->links[i].tls;
     size_t n;
@@ -253,18 +253,18 @@ static void decrypt(struct redlock__io *io, uint32_t i, size_t len)
     if (io->links[i].state == LINK_SECURING && redlock__tls_state(tls) == REDLOCK__TLS_OPEN)
         connected(io, i);
     while ((n = redlock__tls_read(tls, io->buffer, sizeof io->buffer)) > 0)
-        redlock__engine_receive(io->engine, i, io->buffer, n, redlock__clock_ns());
+        redlock__engine_receive(io->engine, i, io->buffer, n, now_ns);
     check_tls(io, i);
 }
 
-static void receive(struct redlock__io *io, uint32_t i)
+static void receive(struct redlock__io *io, uint32_t i, int64_t now_ns)
 {
     ssize_t n = recv(io->links[i].fd, io->buffer, sizeof io->buffer, 0);
 
     if (n > 0 && io->links[i].tls != NULL)
-        decrypt(io, i, (size_t)n);
+        decrypt(io, i, (size_t)n, now_ns);
     else if (n > 0)
-        redlock__engine_receive(io->engine, i, io->buffer, (size_t)n, redlock__clock_ns());
+        redlock__engine_receive(io->engine, i, io->buffer, (size_t)n, now_ns);
     else if (n == 0)
         lose_link(io, i, "", 0);
     else if (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)
@@ -303,9 +303,9 @@ static const char *encrypt_output(struct redlock__node *node, struct redlock__tl
 }
 
 /* What the peer said before it hung up tells more than that it did. */
-static void end_sending(struct redlock__io *io, uint32_t i, int number)
+static void end_sending(struct redlock__io *io, uint32_t i, int number, int64_t now_ns)
 {
-    receive(io, i);
+    receive(io, i, now_ns);
     if (io->links[i].state != LINK_BROKEN)
         lose_link(io, i, "send: ", number);
 }
@@ -332,7 +332,7 @@ static void send_output(struct redlock__io *io, uint32_t i, int64_t now_ns)
         else if (errno == EAGAIN || errno == EWOULDBLOCK)
             link->blocked = true, io->changes++;
         else if (errno != EINTR)
-            end_sending(io, i, errno);
+            end_sending(io, i, errno, now_ns);
     }
 }
 
@@ -399,7 +399,7 @@ void redlock__io_read(struct redlock__io *io, enum redlock__party party)
         if (link->state == LINK_CONNECTING)
             finish_connect(io, i);
         else if ((ready & ~POLLOUT) != 0)
-            receive(io, i);
+            receive(io, i, now_ns);
     }
     redlock__engine_handle_deadline(io->engine, redlock__clock_ns());
 }

@@ -17,11 +17,11 @@
 
 #include "fence.h"
 #include "hold.h"
+#include "pause.h"
 #include "validity.h"
 
 enum {
-    JOIN_PARTS = 64, /* of a ttl: a renewal begins one of them early, to leave with another */
-    MOST_TRIES = 40  /* that make pauses longer: from a millisecond to the longest cap */
+    JOIN_PARTS = 64 /* of a ttl: a renewal begins one of them early, to leave with another */
 };
 
 static uint32_t all_nodes(const struct redlock__lease *lease)
@@ -151,71 +151,22 @@ static void give_up_acquire(struct redlock__lease *lease, int reason)
     redlock__hold_finish(lease, reason);
 }
 
-int64_t redlock__lease_longest_pause_ms(const struct redlock__lease *lease)
-{
-    int64_t cap = lease->terms->retry_cap_ms, pause_ms = lease->terms->retry_base_ms;
-
-    for (uint32_t i = 0; i < lease->tries && pause_ms < cap; i++)
-        pause_ms = redlock__min(cap, pause_ms > cap / 2 ? cap : 2 * pause_ms);
-    return pause_ms;
-}
-
-/* base <= pause <= cap, drawn anew each time, and not below least_ms; the upper end doubles. */
-static int64_t draw_pause(const struct redlock__lease *lease, int64_t least_ms, uint64_t jitter)
-{
-    int64_t spread = redlock__max(redlock__lease_longest_pause_ms(lease) - least_ms, 0) + 1;
-
-    return redlock__ms_to_ns(least_ms + (int64_t)(jitter % (uint64_t)spread));
-}
-
-static void grow_pause(struct redlock__lease *lease)
-{
-    if (lease->tries < MOST_TRIES)
-        lease->tries++;
-}
-
-/* The last attempt is placed so that it can still answer before the wait is over. */
-static void pause_or_give_up(struct redlock__lease *lease, int reason, uint64_t jitter,
+static void pause_or_give_up(struct redlock__lease *lease, int reason, uint64_t *random,
                              int64_t now_ns)
 {
-    int64_t base = lease->terms->retry_base_ms;
-    int64_t round_trip = redlock__add(now_ns, -lease->round.start_ns);
-    int64_t base_end = redlock__add(now_ns, redlock__ms_to_ns(base));
-    int64_t last = lease->wait_until_ns;
-
     lease->last_reason = (int8_t)reason;
-    if (last != REDLOCK__NEVER)
-        last -= redlock__max(2 * round_trip, REDLOCK__MS);
-    if (lease->once || last < base_end) {
+    if (!redlock__pause_begin(lease, random, now_ns))
         give_up_acquire(lease, reason);
-        return;
-    }
-    grow_pause(lease);
-    lease->state = REDLOCK__LEASE_WAITING;
-    lease->retry_ns = redlock__add(now_ns, draw_pause(lease, base, jitter));
-    lease->retry_ns = redlock__min(lease->retry_ns, last);
 }
 
-void redlock__lease_put_off(struct redlock__lease *lease, bool upper_half, uint64_t jitter,
-                            int64_t now_ns)
-{
-    int64_t least = lease->terms->retry_base_ms;
-
-    assert(lease->state == REDLOCK__LEASE_WAITING);
-    grow_pause(lease);
-    if (upper_half)
-        least = redlock__max(least, redlock__lease_longest_pause_ms(lease) / 2);
-    lease->retry_ns = redlock__add(now_ns, draw_pause(lease, least, jitter));
-}
-
-static void attempt_failed(struct redlock__lease *lease, int reason, uint64_t jitter,
+static void attempt_failed(struct redlock__lease *lease, int reason, uint64_t *random,
                            int64_t now_ns)
 {
     lease->busy_at = lease->round.foreign;
     forget_token(lease);
     lease->wants &= (uint8_t)~REDLOCK__WANT_SETTLE;
     lease->wants |= REDLOCK__WANT_ABANDON;
-    pause_or_give_up(lease, reason, jitter, now_ns);
+    pause_or_give_up(lease, reason, random, now_ns);
     if (lease->state == REDLOCK__LEASE_WAITING && lease->busy_at != 0)
         lease->wants |= REDLOCK__WANT_PTTL;
 }
@@ -244,14 +195,14 @@ static void start_cap(struct redlock__lease *lease)
         max_hold_ns > 0 ? redlock__add(lease->round.start_ns, max_hold_ns) : REDLOCK__NEVER;
 }
 
-static void attempt_over(struct redlock__lease *lease, uint64_t jitter, int64_t now_ns)
+static void attempt_over(struct redlock__lease *lease, uint64_t *random, int64_t now_ns)
 {
     const struct redlock__round *round = &lease->round;
 
     if (round->verdict != REDLOCK__ROUND_WON) {
         attempt_failed(lease,
                        round->verdict == REDLOCK__ROUND_BUSY ? REDLOCK_BUSY : REDLOCK_NO_QUORUM,
-                       jitter, now_ns);
+                       random, now_ns);
         return;
     }
     if (lease->round_command == REDLOCK__CMD_GRANT && !choose_fence(lease))
@@ -264,7 +215,7 @@ static void attempt_over(struct redlock__lease *lease, uint64_t jitter, int64_t 
         lease->deadline_ns = 0;
         lease->counted = 0;
         lease->cap_ns = REDLOCK__NEVER;
-        attempt_failed(lease, REDLOCK_EXPIRED, jitter, now_ns);
+        attempt_failed(lease, REDLOCK_EXPIRED, random, now_ns);
         return;
     }
     /* Here what it needed while it waited gives way to what it needs while it is held. */
@@ -273,19 +224,6 @@ static void attempt_over(struct redlock__lease *lease, uint64_t jitter, int64_t 
     lease->may_join = lease->refill = 0;
     schedule_renewal(lease, lease->ttl_ms);
     redlock__hold_finish(lease, REDLOCK_OK);
-}
-
-void redlock__lease_hint(struct redlock__lease *lease, int64_t pttl_ms, uint64_t jitter,
-                         int64_t now_ns)
-{
-    int64_t base = lease->terms->retry_base_ms;
-    int64_t wake;
-
-    if (lease->state != REDLOCK__LEASE_WAITING || pttl_ms == -1)
-        return;
-    wake = redlock__add(redlock__max(pttl_ms, 0), 1 + (int64_t)(jitter % (uint64_t)base));
-    wake = redlock__add(now_ns, redlock__ms_to_ns(wake));
-    lease->retry_ns = redlock__min(lease->retry_ns, wake);
 }
 
 /* ---- extend ------------------------------------------------------------- */
@@ -449,11 +387,11 @@ static void late_answer(struct redlock__lease *lease, uint32_t node, int64_t now
         lease->renew_ns = redlock__min(lease->renew_ns, now_ns);
 }
 
-static void round_over(struct redlock__lease *lease, uint64_t jitter, int64_t now_ns)
+static void round_over(struct redlock__lease *lease, uint64_t *random, int64_t now_ns)
 {
     switch (lease->state) {
     case REDLOCK__LEASE_ACQUIRING:
-        attempt_over(lease, jitter, now_ns);
+        attempt_over(lease, random, now_ns);
         break;
     case REDLOCK__LEASE_RENEWING:
         extend_over(lease, now_ns);
@@ -503,12 +441,12 @@ void redlock__lease_answer(struct redlock__lease *lease, const struct redlock__l
         return;
     redlock__lease_record(lease, news->node, news->vote, news->text, now_ns);
     if (redlock__round_answer(&lease->round, news->node, news->vote))
-        round_over(lease, news->jitter, now_ns);
+        round_over(lease, news->random, now_ns);
     else if (lease->state == REDLOCK__LEASE_HELD && lease->round.verdict == REDLOCK__ROUND_WON)
         late_answer(lease, news->node, now_ns);
 }
 
-void redlock__lease_forgotten(struct redlock__lease *lease, uint32_t node, uint64_t jitter,
+void redlock__lease_forgotten(struct redlock__lease *lease, uint32_t node, uint64_t *random,
                               int64_t now_ns)
 {
     if (!redlock__hold_exists(lease) && lease->state != REDLOCK__LEASE_ACQUIRING)
@@ -519,7 +457,7 @@ void redlock__lease_forgotten(struct redlock__lease *lease, uint32_t node, uint6
     if (redlock__hold_exists(lease))
         redlock__hold_uncount(lease, node, now_ns);
     if (redlock__round_answer(&lease->round, node, REDLOCK_VOTE_DOWN))
-        round_over(lease, jitter, now_ns);
+        round_over(lease, random, now_ns);
 }
 
 /* ---- ends and timers ---------------------------------------------------- */
@@ -587,13 +525,13 @@ int64_t redlock__lease_next_deadline(const struct redlock__lease *lease)
 }
 
 /* An attempt that is cut short says less than the one before it. */
-static void wait_is_over(struct redlock__lease *lease, uint64_t jitter, int64_t now_ns)
+static void wait_is_over(struct redlock__lease *lease, uint64_t *random, int64_t now_ns)
 {
     int before = lease->last_reason;
 
     if (lease->state == REDLOCK__LEASE_ACQUIRING) {
         if (redlock__round_give_up(&lease->round))
-            attempt_over(lease, jitter, now_ns);
+            attempt_over(lease, random, now_ns);
         if (before != REDLOCK_PENDING)
             lease->result = (int8_t)before;
         return;
@@ -614,12 +552,12 @@ bool redlock__lease_join_renewal(struct redlock__lease *lease, int64_t now_ns)
     return true;
 }
 
-void redlock__lease_handle_deadline(struct redlock__lease *lease, uint64_t jitter, int64_t now_ns)
+void redlock__lease_handle_deadline(struct redlock__lease *lease, uint64_t *random, int64_t now_ns)
 {
     if (now_ns < redlock__lease_next_deadline(lease))
         return;
     if (lease->state == REDLOCK__LEASE_WAITING || lease->state == REDLOCK__LEASE_ACQUIRING) {
-        wait_is_over(lease, jitter, now_ns);
+        wait_is_over(lease, random, now_ns);
         return;
     }
     if (now_ns >= hold_end(lease)) {

@@ -222,7 +222,7 @@ struct redlock__lease_news {
     redlock_vote vote;
     int64_t number; /* of a GRANT that is OURS */
     const char *text;
-    uint64_t jitter; /* a random number, used if this ends an attempt */
+    uint64_t *random; /* random.h: taken from if this ends an attempt */
 };
 void redlock__lease_answer(struct redlock__lease *lease, const struct redlock__lease_news *news,
                            int64_t now_ns);
@@ -232,21 +232,10 @@ void redlock__lease_answer(struct redlock__lease *lease, const struct redlock__l
 void redlock__lease_stepped(struct redlock__lease *lease, uint32_t node, int64_t step_ns,
                             int64_t now_ns);
 /* A primary forgot what it said. May seal the round that is open. */
-void redlock__lease_forgotten(struct redlock__lease *lease, uint32_t node, uint64_t jitter,
+void redlock__lease_forgotten(struct redlock__lease *lease, uint32_t node, uint64_t *random,
                               int64_t now_ns);
 /* How many counted primaries could go before the quorum is gone; -1: not held. */
 int redlock__lease_margin(const struct redlock__lease *lease, int64_t now_ns);
-
-/* A foreign key on a primary lives for ttl_ms more: don't sleep beyond that. */
-void redlock__lease_hint(struct redlock__lease *lease, int64_t pttl_ms, uint64_t jitter,
-                         int64_t now_ns);
-
-/* The upper end of the pauses: it doubles with each attempt, from the base to the cap. */
-int64_t redlock__lease_longest_pause_ms(const struct redlock__lease *lease);
-/* WAITING, and an attempt now would be in vain: the next pause, as after one; upper_half: of those
- * it could be. */
-void redlock__lease_put_off(struct redlock__lease *lease, bool upper_half, uint64_t jitter,
-                            int64_t now_ns);
 
 bool redlock__lease_held(const struct redlock__lease *lease, int64_t now_ns);
 /* WAITING and its retry time has come. */
@@ -256,6 +245,6 @@ int64_t redlock__lease_next_deadline(const struct redlock__lease *lease);
 /* A renewal of another lease begins: this one's does as well if it is due soon. */
 bool redlock__lease_join_renewal(struct redlock__lease *lease, int64_t now_ns);
 /* Loss first, then the wait's end, then renewal. */
-void redlock__lease_handle_deadline(struct redlock__lease *lease, uint64_t jitter, int64_t now_ns);
+void redlock__lease_handle_deadline(struct redlock__lease *lease, uint64_t *random, int64_t now_ns);
 
 #endif

@@ -20,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "random.h"
 #include "replies.h"
 #include "validity.h"
 
@@ -113,15 +114,13 @@ static bool append(struct redlock__node *node, const struct redlock__tag *tag,
 
 /* ---- phases ------------------------------------------------------------- */
 
-/* A quarter less to a quarter more, so that clients do not come back in step: splitmix64. */
+/* A quarter less to a quarter more, so that clients do not come back in step. */
 static int64_t jittered_ns(struct redlock__node *node, int64_t pause_ms)
 {
     int64_t pause_ns = redlock__ms_to_ns(pause_ms);
-    uint64_t z = node->random += UINT64_C(0x9e3779b97f4a7c15);
-    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    z = (z ^ (z >> 31)) % ((uint64_t)pause_ns / 2 + 1);
-    return pause_ns - pause_ns / 4 + (int64_t)z;
+    uint64_t part = redlock__random(&node->random) % ((uint64_t)pause_ns / 2 + 1);
+
+    return pause_ns - pause_ns / 4 + (int64_t)part;
 }
 
 static void schedule_retry(struct redlock__node *node, int64_t now_ns)

@@ -11,6 +11,7 @@
  * each primary stays as it is only while nothing has changed.
  */
 #include "engine_state.h"
+#include "pause.h"
 #include "validity.h"
 
 /* So few pauses before the wait ends each poll is an attempt, whose reason is the wait's result. */
@@ -83,7 +84,7 @@ bool redlock__probe(struct redlock__engine *engine, struct redlock__lease *lease
     if (attempt || !ask(engine, lease, choose(engine, lease), now_ns))
         return false;
     lease->slowed = false;
-    redlock__lease_put_off(lease, wake->blocked, redlock__engine_jitter(engine), now_ns);
+    redlock__pause_prolong(lease, wake->blocked, &engine->random, now_ns);
     return true;
 }
 
@@ -96,7 +97,7 @@ static void take_in(struct redlock__engine *engine, struct redlock__lease *head,
         event->result == REDLOCK__RESULT_ANSWER && event->answer.vote == REDLOCK_VOTE_FOREIGN;
 
     if (there)
-        redlock__lease_hint(head, event->answer.value, redlock__engine_jitter(engine), now_ns);
+        redlock__pause_cut(head, event->answer.value, &engine->random, now_ns);
     else
         head->retry_ns = redlock__min(head->retry_ns, now_ns);
     if (!there || head->retry_ns < planned_ns)

@@ -169,7 +169,7 @@ static void judge(struct redlock__engine *engine, const struct redlock__turn *tu
                                        .round_no = event->tag.round,
                                        .vote = answer->vote,
                                        .text = answer->text,
-                                       .jitter = redlock__engine_jitter(engine)};
+                                       .random = &engine->random};
 
     if (answer->vote == REDLOCK_VOTE_OURS && answer->value < (int64_t)replicas->wanted) {
         news.vote = REDLOCK_VOTE_ERROR;

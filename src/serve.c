@@ -216,7 +216,7 @@ static void report_unsent(struct redlock__engine *engine, struct redlock__lease 
 {
     struct redlock__lease_news news = {.command = lease->round_command,
                                        .round_no = lease->round_no,
-                                       .jitter = redlock__engine_jitter(engine)};
+                                       .random = &engine->random};
     uint32_t cut = 0; /* asked of the grant now: an answer may end the lease */
 
     if (news.command == REDLOCK__CMD_EXTEND)

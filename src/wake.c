@@ -18,6 +18,8 @@
 #include <string.h>
 
 #include "engine_state.h"
+#include "pause.h"
+#include "random.h"
 #include "validity.h"
 
 enum {
@@ -40,13 +42,6 @@ static bool is_free(const struct redlock__wake *wake)
 
 /* ---- which primary ------------------------------------------------------ */
 
-static uint64_t mix(uint64_t z)
-{
-    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return z ^ (z >> 31);
-}
-
 void redlock__wake_greeted(struct redlock__engine *engine, uint32_t i)
 {
     const char *id = redlock__node_facts(engine->nodes[i])->run_id;
@@ -67,7 +62,7 @@ static uint32_t first_of(const struct redlock__engine *engine, const struct redl
     uint64_t most = 0;
 
     for (uint32_t i = 0; i < engine->n; i++) {
-        uint64_t weight = mix(name->hash ^ engine->wake.hashes[i]);
+        uint64_t weight = redlock__mix(name->hash ^ engine->wake.hashes[i]);
 
         if ((nodes >> i & 1) != 0 && (best == engine->n || weight > most)) {
             best = i;
@@ -356,7 +351,7 @@ static void begin_anew(struct redlock__engine *engine, struct redlock__wake *wak
     wake->got = false;
     wake->eager = true;
     head->tries = 0;
-    redlock__lease_put_off(head, false, redlock__engine_jitter(engine), now_ns);
+    redlock__pause_prolong(head, false, &engine->random, now_ns);
     head->retry_ns = redlock__min(head->retry_ns, before_ns);
     redlock__engine_work_on(engine, head);
 }
@@ -436,7 +431,7 @@ static void poll_less(struct redlock__engine *engine, struct redlock__wake *wake
     int64_t part_ms, last_ns, next_ns;
 
     part_ms = redlock__max(head->terms->retry_cap_ms / 8, head->terms->retry_base_ms);
-    if (redlock__lease_longest_pause_ms(head) > part_ms)
+    if (redlock__pause_longest_ms(head) > part_ms)
         wake->eager = false;
     if (!redlock__wake_trusted(wake->name, now_ns) || wake->got || head->retry_ns <= now_ns ||
         head->slowed)
@@ -446,7 +441,7 @@ static void poll_less(struct redlock__engine *engine, struct redlock__wake *wake
     if (head->retry_ns >= last_ns)
         return;
     next_ns = redlock__add(
-        last_ns, (int64_t)(redlock__engine_jitter(engine) % (uint64_t)redlock__ms_to_ns(part_ms)));
+        last_ns, (int64_t)(redlock__random(&engine->random) % (uint64_t)redlock__ms_to_ns(part_ms)));
     if (head->wait_until_ns != REDLOCK__NEVER)
         next_ns = redlock__min(next_ns, head->wait_until_ns - (head->wait_until_ns - now_ns) / 4);
     head->retry_ns = redlock__max(head->retry_ns, next_ns);

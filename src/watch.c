@@ -144,7 +144,7 @@ static void forget(struct redlock__engine *engine, uint32_t i, int64_t now_ns)
     for (uint32_t k = 0; (lease = redlock__engine_lease(engine, k)) != NULL; k++) {
         if (lease->grant != NULL)
             redlock__grant_forgotten(lease->grant, i);
-        redlock__lease_forgotten(lease, i, redlock__engine_jitter(engine), now_ns);
+        redlock__lease_forgotten(lease, i, &engine->random, now_ns);
         redlock__engine_work_on(engine, lease);
     }
 }
@@ -354,7 +354,7 @@ static void drop_strangers(struct redlock__engine *engine, uint32_t strangers, i
              (strangers & bit_of(i)) != 0 && (lease = redlock__engine_lease(engine, k)) != NULL;
              k++)
             if ((lease->counted & bit_of(i)) != 0) {
-                redlock__lease_forgotten(lease, i, redlock__engine_jitter(engine), now_ns);
+                redlock__lease_forgotten(lease, i, &engine->random, now_ns);
                 redlock__engine_work_on(engine, lease);
             }
 }

@@ -19,10 +19,11 @@ root=${1:-${REDLOCK_SOURCE_DIR:-$(cd "$(dirname "$0")/../.." && pwd)}}
 # Our own headers: module, then what it may include besides its own header and redlock.h.
 # The order is the order of dependence: nothing names what stands below it, except that
 # engine.c, init.c and what drives side links name engine_state, the private half of engine.h, and
-# lease.c names hold, and record.c names lease.
+# lease.c names hold and pause, and record.c names lease.
 layers='
 error
 validity
+random
 marker
 fence         validity
 command       fence marker
@@ -32,28 +33,29 @@ pool
 timers        validity
 grant         validity timers
 record        validity lease
-lease         validity command fence round grant hold record timers
+lease         validity command fence round grant hold pause record timers
 hold          validity lease
+pause         validity random lease
 queue         validity lease pool
 inspection    validity command
 clock         validity
 facts         command clock fence marker
 replies
 ring          validity command
-node          validity command facts replies ring
+node          validity random command facts replies ring
 member        validity clock facts marker
 side          validity node engine_state
-wake          validity command queue side engine_state
+wake          validity random pause command queue side engine_state
 replicas      validity command side engine_state
 fleet         validity member
 init          validity engine_state
-engine        validity command round grant lease queue inspection init node side engine_state
+engine        validity pause command round grant lease queue inspection init node side engine_state
 engine_state  validity engine init member pool queue replicas side timers wake
 calls         validity engine_state
 serve         validity engine_state
 native        validity engine_state
 pace          validity engine_state
-probe         validity engine_state
+probe         validity pause engine_state
 watch         validity engine_state
 endpoint
 tls_options   endpoint

@@ -291,7 +291,7 @@ START_TEST(own_keys_of_a_failed_attempt_do_not_block_the_next)
         sim_error(sim, i, SIM_SET, NULL);
     ck_assert_int_eq(sim_wait(sim, lock), REDLOCK_OK);
     sim_run(sim, 5 * SIM_MS);
-    ck_assert_uint_eq(sim_where(sim, lock), 0x1f); /* 0 and 1 as well */
+    ck_assert_uint_eq(sim_where(sim, lock) & 0x3, 0x3);
     ck_assert_int_eq(sim_release_now(sim, lock), REDLOCK_OK);
     sim_run(sim, 10 * SIM_MS);
     scenario_end(sim);

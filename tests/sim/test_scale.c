@@ -57,16 +57,16 @@ static struct {
 static uint64_t looks;
 
 /* The linker's names. NOLINTBEGIN(bugprone-reserved-identifier) */
-void __real_redlock__lease_handle_deadline(struct redlock__lease *lease, uint64_t jitter,
+void __real_redlock__lease_handle_deadline(struct redlock__lease *lease, uint64_t *random,
                                            int64_t now_ns);
-void __wrap_redlock__lease_handle_deadline(struct redlock__lease *lease, uint64_t jitter,
+void __wrap_redlock__lease_handle_deadline(struct redlock__lease *lease, uint64_t *random,
                                            int64_t now_ns);
 
-void __wrap_redlock__lease_handle_deadline(struct redlock__lease *lease, uint64_t jitter,
+void __wrap_redlock__lease_handle_deadline(struct redlock__lease *lease, uint64_t *random,
                                            int64_t now_ns)
 {
     looks++;
-    __real_redlock__lease_handle_deadline(lease, jitter, now_ns);
+    __real_redlock__lease_handle_deadline(lease, random, now_ns);
 }
 /* NOLINTEND(bugprone-reserved-identifier) */
 

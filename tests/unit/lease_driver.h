@@ -11,6 +11,7 @@
 
 #include "command.h"
 #include "lease.h"
+#include "pause.h"
 #include "validity.h"
 
 enum {
@@ -26,6 +27,7 @@ static struct redlock__lease *lease;
 static int64_t wait_ms;   /* of an acquire */
 static uint32_t counting; /* in an extend */
 static uint32_t node_ppm[MAX_N];
+static uint64_t random_state; /* of pauses */
 static struct redlock__lease_terms terms;
 static struct redlock__grant grant;
 
@@ -67,7 +69,8 @@ static inline void answer_round(uint32_t round_no, uint32_t node, redlock_vote v
                                        .command = lease->round_command,
                                        .round_no = round_no,
                                        .vote = vote,
-                                       .text = ""};
+                                       .text = "",
+                                       .random = &random_state};
     if (news.command == REDLOCK__CMD_SET)
         redlock__grant_set_answer(&grant, node, vote);
     if (news.command == REDLOCK__CMD_EXTEND)
@@ -139,7 +142,7 @@ static inline void extend(int64_t ttl_ms, int64_t ms)
 
 static inline void tick(int64_t ms)
 {
-    redlock__lease_handle_deadline(lease, 0, at(ms));
+    redlock__lease_handle_deadline(lease, &random_state, at(ms));
 }
 
 /* A failed attempt's grant is gone before the next one, as in the engine. */

@@ -87,7 +87,7 @@ START_TEST(min_validity_is_wanted_at_the_grant_and_ends_the_hold)
     ck_assert(redlock__lease_held(lease, end - 1));
     ck_assert(!redlock__lease_held(lease, end));
     ck_assert_int_eq(redlock__lease_next_deadline(lease), end);
-    redlock__lease_handle_deadline(lease, 0, end);
+    redlock__lease_handle_deadline(lease, &random_state, end);
     ck_assert_int_eq(lease->state, REDLOCK__LEASE_LOST);
     ck_assert_int_eq(redlock__lease_lost_reason(lease), REDLOCK_EXPIRED);
 }
@@ -123,7 +123,7 @@ START_TEST(pauses_are_within_base_and_cap_and_the_upper_end_doubles)
                                               .round_no = lease->round_no,
                                               .vote = REDLOCK_VOTE_FOREIGN,
                                               .text = "",
-                                              .jitter = UINT64_MAX / 3 * (uint64_t)k},
+                                              .random = &random_state},
                 at(now_ms));
         ck_assert_int_eq(lease->state, REDLOCK__LEASE_WAITING);
         int64_t pause_ms = (lease->retry_ns - at(now_ms)) / REDLOCK__MS;
@@ -159,7 +159,7 @@ START_TEST(a_wait_that_ends_tells_the_last_reason_or_wait_deadline)
         abandon();
     }
     ck_assert_int_eq(redlock__lease_next_deadline(lease), at(50));
-    redlock__lease_handle_deadline(lease, 0, at(50) - 1);
+    redlock__lease_handle_deadline(lease, &random_state, at(50) - 1);
     ck_assert_int_eq(lease->op, REDLOCK__OP_ACQUIRE);
     tick(50);
     ck_assert_int_eq(lease->result, _i == 1 ? REDLOCK_NO_QUORUM : REDLOCK_WAIT_DEADLINE);
@@ -194,12 +194,12 @@ START_TEST(a_waiting_attempt_that_was_busy_asks_how_long)
     ck_assert_uint_eq(take_wants(), REDLOCK__WANT_ABANDON | REDLOCK__WANT_PTTL);
     ck_assert_uint_eq(lease->busy_at, 0xe);
     lease->retry_ns = at(100);
-    redlock__lease_hint(lease, 30, 0, at(2));
+    redlock__pause_cut(lease, 30, &random_state, at(2));
     ck_assert_int_le(lease->retry_ns, at(2 + 30 + 10));
     ck_assert_int_ge(lease->retry_ns, at(2 + 30));
-    redlock__lease_hint(lease, 5000, 0, at(2)); /* a hint never makes it later */
+    redlock__pause_cut(lease, 5000, &random_state, at(2)); /* a hint never makes it later */
     ck_assert_int_le(lease->retry_ns, at(42));
-    redlock__lease_hint(lease, -1, 0, at(2)); /* no ttl: no news */
+    redlock__pause_cut(lease, -1, &random_state, at(2)); /* no ttl: no news */
     ck_assert_int_ge(lease->retry_ns, at(32));
 }
 END_TEST
@@ -278,7 +278,7 @@ END_TEST
 START_TEST(releasing_a_lost_lease_tells_why_and_sends_nothing_more)
 {
     hold("ooo");
-    redlock__lease_handle_deadline(lease, 0, at(TTL_MS));
+    redlock__lease_handle_deadline(lease, &random_state, at(TTL_MS));
     abandon();
     redlock__lease_start_release(lease);
     ck_assert_int_eq(lease->result, REDLOCK_EXPIRED);

@@ -131,7 +131,7 @@ START_TEST(an_extend_that_completes_after_the_old_validity_is_expired)
     extend(TTL_MS, 900);
     answers("oo", 950);
     int64_t end = redlock__held_until(lease->deadline_ns, 0);
-    redlock__lease_handle_deadline(lease, 0, end); /* the engine looks at this first */
+    redlock__lease_handle_deadline(lease, &random_state, end); /* the engine looks at this first */
     ck_assert_int_eq(lease->state, REDLOCK__LEASE_LOST);
     ck_assert_int_eq(lease->result, REDLOCK_EXPIRED);
     answers("..o", 990);
@@ -144,7 +144,7 @@ END_TEST
 START_TEST(extending_a_lost_lease_tells_why_and_sends_nothing)
 {
     hold("ooo");
-    redlock__lease_handle_deadline(lease, 0, at(TTL_MS));
+    redlock__lease_handle_deadline(lease, &random_state, at(TTL_MS));
     ck_assert_uint_eq(take_wants(), REDLOCK__WANT_ABANDON);
     redlock__lease_start_extend(lease, TTL_MS);
     ck_assert_int_eq(lease->result, REDLOCK_EXPIRED);
@@ -192,7 +192,7 @@ START_TEST(failing_is_told_once_and_lost_once)
     int64_t end = redlock__held_until(lease->deadline_ns, 0);
     for (int k = 0; k < 100 && lease->state != REDLOCK__LEASE_LOST; k++) {
         int64_t due = redlock__lease_next_deadline(lease);
-        redlock__lease_handle_deadline(lease, 0, due);
+        redlock__lease_handle_deadline(lease, &random_state, due);
         if (lease->state == REDLOCK__LEASE_HELD) {
             begin_extend((due - t0) / REDLOCK__MS + 1);
             answers("sssss", (due - t0) / REDLOCK__MS + 2);
@@ -241,7 +241,7 @@ START_TEST(the_cap_ends_renewal_and_then_the_hold)
     answers("ooo", 801);
     ck_assert_int_eq(lease->deadline_ns, at(1500));
     ck_assert_int_eq(lease->renew_ns, REDLOCK__NEVER);
-    redlock__lease_handle_deadline(lease, 0, at(1500));
+    redlock__lease_handle_deadline(lease, &random_state, at(1500));
     ck_assert_int_eq(lease->state, REDLOCK__LEASE_LOST);
 }
 END_TEST

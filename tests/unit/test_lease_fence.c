@@ -182,7 +182,7 @@ END_TEST
 START_TEST(who_forgets_is_not_settled_any_more)
 {
     uneven();
-    redlock__lease_forgotten(lease, 2, 0, at(15));
+    redlock__lease_forgotten(lease, 2, &random_state, at(15));
     answers("oo", 20);
     ck_assert_int_eq(lease->state, REDLOCK__LEASE_ACQUIRING);
     answers("...o", 30);

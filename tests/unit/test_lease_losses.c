@@ -24,7 +24,7 @@ static void stepped(uint32_t nodes, int64_t by_ns, int64_t ms)
 
 static void forgotten(uint32_t node, int64_t ms)
 {
-    redlock__lease_forgotten(lease, node, 0, at(ms));
+    redlock__lease_forgotten(lease, node, &random_state, at(ms));
 }
 
 static void acquire(const char *votes)
