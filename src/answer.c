@@ -70,7 +70,8 @@ static bool refuses_all(const struct redisReply *reply)
 
 static redlock_vote if_ok(const struct redisReply *reply)
 {
-    bool ok = reply->type == REDIS_REPLY_STATUS && reply->len == 2 && memcmp(reply->str, "OK", 2) == 0;
+    bool ok =
+        reply->type == REDIS_REPLY_STATUS && reply->len == 2 && memcmp(reply->str, "OK", 2) == 0;
 
     return ok ? REDLOCK_VOTE_OURS : REDLOCK_VOTE_ERROR;
 }

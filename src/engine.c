@@ -182,8 +182,8 @@ static void hint(struct redlock__engine *engine, const struct redlock__grant *gr
         return; /* it is somebody else's turn */
     if (head == NULL || (answer->vote != REDLOCK_VOTE_FREE && answer->vote != REDLOCK_VOTE_FOREIGN))
         return;
-    redlock__pause_cut(head, answer->vote == REDLOCK_VOTE_FREE ? 0 : answer->value,
-                        &engine->random, now_ns);
+    redlock__pause_cut(head, answer->vote == REDLOCK_VOTE_FREE ? 0 : answer->value, &engine->random,
+                       now_ns);
     redlock__engine_work_on(engine, head);
 }
 

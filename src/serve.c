@@ -214,9 +214,8 @@ void redlock__explain_unsent(struct redlock__engine *engine, struct redlock__lea
 static void report_unsent(struct redlock__engine *engine, struct redlock__lease *lease,
                           uint32_t sent, int64_t now_ns)
 {
-    struct redlock__lease_news news = {.command = lease->round_command,
-                                       .round_no = lease->round_no,
-                                       .random = &engine->random};
+    struct redlock__lease_news news = {
+        .command = lease->round_command, .round_no = lease->round_no, .random = &engine->random};
     uint32_t cut = 0; /* asked of the grant now: an answer may end the lease */
 
     if (news.command == REDLOCK__CMD_EXTEND)

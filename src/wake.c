@@ -440,8 +440,8 @@ static void poll_less(struct redlock__engine *engine, struct redlock__wake *wake
     last_ns = redlock__add(now_ns, redlock__ms_to_ns(part_ms));
     if (head->retry_ns >= last_ns)
         return;
-    next_ns = redlock__add(
-        last_ns, (int64_t)(redlock__random(&engine->random) % (uint64_t)redlock__ms_to_ns(part_ms)));
+    next_ns = redlock__add(last_ns, (int64_t)(redlock__random(&engine->random) %
+                                              (uint64_t)redlock__ms_to_ns(part_ms)));
     if (head->wait_until_ns != REDLOCK__NEVER)
         next_ns = redlock__min(next_ns, head->wait_until_ns - (head->wait_until_ns - now_ns) / 4);
     head->retry_ns = redlock__max(head->retry_ns, next_ns);

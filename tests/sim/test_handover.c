@@ -140,7 +140,8 @@ START_TEST(a_wake_up_that_overtakes_the_removals_is_not_lost)
     sim_deliver(sim, 0, SIM_ALL);
     int64_t since_ns = sim->now_ns;
     ck_assert_int_eq(sim_wait(sim, line.locks[1]), REDLOCK_OK);
-    ck_assert_int_le(sim->now_ns - since_ns, (redlock__min(pause_ms, 4 * late_ms + 10) + 12) * SIM_MS);
+    ck_assert_int_le(sim->now_ns - since_ns,
+                     (redlock__min(pause_ms, 4 * late_ms + 10) + 12) * SIM_MS);
     ck_assert_int_eq(sim_wait(sim, line.held), REDLOCK_OK);
     sim_forget(sim, line.held, false);
     line_end(&line);

@@ -116,15 +116,14 @@ START_TEST(pauses_are_within_base_and_cap_and_the_upper_end_doubles)
         attempt(now_ms);
         wait_ms = REDLOCK_WAIT_FOREVER;
         for (uint32_t i = 0; i < 3; i++)
-            redlock__lease_answer(
-                lease,
-                &(struct redlock__lease_news){.node = i,
-                                              .command = REDLOCK__CMD_SET,
-                                              .round_no = lease->round_no,
-                                              .vote = REDLOCK_VOTE_FOREIGN,
-                                              .text = "",
-                                              .random = &random_state},
-                at(now_ms));
+            redlock__lease_answer(lease,
+                                  &(struct redlock__lease_news){.node = i,
+                                                                .command = REDLOCK__CMD_SET,
+                                                                .round_no = lease->round_no,
+                                                                .vote = REDLOCK_VOTE_FOREIGN,
+                                                                .text = "",
+                                                                .random = &random_state},
+                                  at(now_ms));
         ck_assert_int_eq(lease->state, REDLOCK__LEASE_WAITING);
         int64_t pause_ms = (lease->retry_ns - at(now_ms)) / REDLOCK__MS;
         ck_assert_int_ge(pause_ms, 10);
