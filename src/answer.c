@@ -216,6 +216,15 @@ static void describe_error(struct redlock__answer *answer, const struct redisRep
     }
 }
 
+void redlock__decode_plain_yes(enum redlock__command command, struct redlock__answer *answer)
+{
+    answer->vote = REDLOCK_VOTE_OURS;
+    answer->value = 0;
+    answer->waits =
+        command == REDLOCK__CMD_RELEASE ? REDLOCK__WAITS_NOBODY : REDLOCK__WAITS_UNKNOWN;
+    answer->text[0] = '\0';
+}
+
 static void decode_error(enum redlock__command command, const struct redisReply *reply,
                          struct redlock__answer *answer)
 {

@@ -228,15 +228,20 @@ void redlock__settle_locked(redlock_client *client)
 
 /* ---- waiting ------------------------------------------------------------ */
 
-/* When somebody has to look at the sockets at the latest if nobody waits for them. */
-static int64_t next_look_locked(const redlock_client *client)
+/* When somebody has to look at the sockets at the latest if nobody waits for them, and answers are
+ * owed. */
+static int64_t soonest_look_locked(const redlock_client *client)
 {
     int64_t next_ns = redlock__engine_next_deadline(client->engine);
-    int64_t soon_ns = redlock__ms_to_ns(STRAGGLER_MS);
 
-    if (redlock__engine_owed(client->engine))
-        next_ns = redlock__min(next_ns, redlock__clock_ns() + soon_ns);
-    return next_ns;
+    return redlock__min(next_ns, redlock__clock_ns() + redlock__ms_to_ns(STRAGGLER_MS));
+}
+
+/* The same, whether they are or not. */
+static int64_t next_look_locked(const redlock_client *client)
+{
+    return redlock__engine_owed(client->engine) ? soonest_look_locked(client)
+                                                : redlock__engine_next_deadline(client->engine);
 }
 
 static void leave_locked(redlock_client *client)
@@ -245,7 +250,7 @@ static void leave_locked(redlock_client *client)
         return;
     if (client->asleep_head != NULL)
         signal_later_locked(client, client->asleep_head->seat);
-    else
+    else if (redlock__io_stale(client->io, REDLOCK__BACKGROUND, soonest_look_locked(client)))
         redlock__wake_party_locked(client, REDLOCK__BACKGROUND, next_look_locked(client));
 }
 

@@ -127,37 +127,61 @@ static void note_heard(struct redlock__engine *engine, struct redlock__name *nam
         others->heard = number;
 }
 
-static void grant_news(struct redlock__engine *engine, struct redlock__grant *grant, uint32_t node,
-                       const struct redlock__node_event *event, int64_t now_ns)
+static void removal_news(struct redlock__engine *engine, struct redlock__grant *grant,
+                         uint32_t node, const struct redlock__node_event *event, int64_t now_ns)
 {
-    enum redlock__command command = event->tag.command;
-    bool answered =
-        event->result == REDLOCK__RESULT_ANSWER || event->result == REDLOCK__RESULT_LATE;
+    if (redlock__grant_removed(grant, node, event->answer.vote))
+        grant->again_ns = redlock__engine_node_deadline(engine, grant->ttl_ms, now_ns);
+    redlock__wake_released(engine, grant, node, event->answer.waits, now_ns);
+}
 
-    if (event->result == REDLOCK__RESULT_DROPPED)
-        redlock__grant_dropped(grant, node,
-                               command == REDLOCK__CMD_SET || command == REDLOCK__CMD_GRANT,
-                               event->written);
-    if (!answered)
-        return;
-    if (command == REDLOCK__CMD_GRANT && event->answer.vote == REDLOCK_VOTE_OURS)
-        note_heard(engine, grant->name, event->answer.value);
-    if (command == REDLOCK__CMD_GRANT && event->answer.value == REDLOCK__GRANT_FORGOT)
-        redlock__watch_doubt(engine, node, now_ns);
-    if (command == REDLOCK__CMD_SET || command == REDLOCK__CMD_GRANT)
-        redlock__grant_set_answer(grant, node, event->answer.vote);
-    else if (command == REDLOCK__CMD_SETTLE)
-        redlock__grant_settle_answer(grant, node, event->answer.vote);
-    else if (command == REDLOCK__CMD_EXTEND)
-        redlock__grant_extend_answer(grant, node, event->answer.vote);
-    else
-        redlock__grant_removed(grant, node, event->answer.vote,
-                               redlock__engine_node_deadline(engine, grant->ttl_ms, now_ns));
-    if (command == REDLOCK__CMD_RELEASE)
-        redlock__wake_released(engine, grant, node, event->answer.waits, now_ns);
+static void grant_answer(struct redlock__engine *engine, struct redlock__grant *grant,
+                         uint32_t node, const struct redlock__node_event *event, int64_t now_ns)
+{
+    redlock_vote vote = event->answer.vote;
+
+    switch (event->tag.command) {
+    case REDLOCK__CMD_GRANT:
+        if (vote == REDLOCK_VOTE_OURS)
+            note_heard(engine, grant->name, event->answer.value);
+        if (event->answer.value == REDLOCK__GRANT_FORGOT)
+            redlock__watch_doubt(engine, node, now_ns);
+        redlock__grant_set_answer(grant, node, vote);
+        break;
+    case REDLOCK__CMD_SET:
+        redlock__grant_set_answer(grant, node, vote);
+        break;
+    case REDLOCK__CMD_SETTLE:
+        redlock__grant_settle_answer(grant, node, vote);
+        break;
+    case REDLOCK__CMD_EXTEND:
+        redlock__grant_extend_answer(grant, node, vote);
+        break;
+    default:
+        removal_news(engine, grant, node, event, now_ns);
+        break;
+    }
     /* Of an answer that removed it there and is not the last, the timer needs not know. */
     if (grant->abandoned && (grant->owed == 0 || grant->again != 0))
         redlock__engine_arm_grant(engine, grant, now_ns);
+}
+
+static void grant_news(struct redlock__engine *engine, struct redlock__grant *grant, uint32_t node,
+                       const struct redlock__node_event *event, int64_t now_ns)
+{
+    bool set = event->tag.command == REDLOCK__CMD_SET || event->tag.command == REDLOCK__CMD_GRANT;
+
+    switch (event->result) {
+    case REDLOCK__RESULT_ANSWER:
+    case REDLOCK__RESULT_LATE:
+        grant_answer(engine, grant, node, event, now_ns);
+        break;
+    case REDLOCK__RESULT_DROPPED:
+        redlock__grant_dropped(grant, node, set, event->written);
+        break;
+    case REDLOCK__RESULT_TIMEOUT:
+        break;
+    }
 }
 
 /* A lease longer than max_ttl is one of a client that was told otherwise. */
@@ -295,8 +319,9 @@ static bool pump(struct redlock__engine *engine, uint32_t i, int64_t now_ns)
     struct redlock__node_event event;
     bool news = false;
 
+    event.last = false;
     engine->news &= ~(UINT32_C(1) << i);
-    while (redlock__node_pull(engine->nodes[i], now_ns, &event)) {
+    while (!event.last && redlock__node_pull(engine->nodes[i], now_ns, &event)) {
         news = true;
         if (event.result == REDLOCK__RESULT_LATE)
             engine->stats.late_replies++;
@@ -326,9 +351,8 @@ void redlock__engine_run(struct redlock__engine *engine, int64_t now_ns)
         struct redlock__lease *lease;
 
         more = false;
-        for (uint32_t i = 0; i < engine->n && engine->news != 0; i++)
-            if ((engine->news >> i & 1) != 0)
-                more |= pump(engine, i, now_ns);
+        while (engine->news != 0)
+            more |= pump(engine, redlock__first(engine->news), now_ns);
         if (engine->seen.links > engine->n) {
             more |= redlock__replicas_pump(engine, now_ns);
             more |= redlock__wake_pump(engine, now_ns);

@@ -17,21 +17,35 @@ static uint32_t bit_of(uint32_t node)
 
 /* ---- the token ---------------------------------------------------------- */
 
-/* Both digits of a byte. */
-#define DIGITS(high)                                                                               \
-    high "0" high "1" high "2" high "3" high "4" high "5" high "6" high "7" high "8" high "9" high \
-         "a" high "b" high "c" high "d" high "e" high "f"
+/* Of four bytes the eight digits: each half of a byte goes to a byte of its own, and those above 9
+ * get what letters are behind digits. Compilers make one store of the eight. */
+static void put_digits(char *to, const uint8_t *from)
+{
+    uint64_t x =
+        (uint64_t)from[0] << 24 | (uint64_t)from[1] << 16 | (uint64_t)from[2] << 8 | from[3];
+    uint64_t letters;
 
-static const char digits[] = DIGITS("0") DIGITS("1") DIGITS("2") DIGITS("3") DIGITS("4") DIGITS("5")
-    DIGITS("6") DIGITS("7") DIGITS("8") DIGITS("9") DIGITS("a") DIGITS("b") DIGITS("c") DIGITS("d")
-        DIGITS("e") DIGITS("f");
+    x = (x | x << 16) & UINT64_C(0x0000ffff0000ffff);
+    x = (x | x << 8) & UINT64_C(0x00ff00ff00ff00ff);
+    x = (x | x << 4) & UINT64_C(0x0f0f0f0f0f0f0f0f);
+    letters = (x + UINT64_C(0x0606060606060606)) >> 4 & UINT64_C(0x0101010101010101);
+    x += UINT64_C(0x3030303030303030) + letters * ('a' - '9' - 1);
+    to[0] = (char)(x >> 56);
+    to[1] = (char)(x >> 48);
+    to[2] = (char)(x >> 40);
+    to[3] = (char)(x >> 32);
+    to[4] = (char)(x >> 24);
+    to[5] = (char)(x >> 16);
+    to[6] = (char)(x >> 8);
+    to[7] = (char)x;
+}
 
 struct redlock__token_text redlock__grant_token(const struct redlock__grant *grant)
 {
     struct redlock__token_text text;
 
-    for (size_t i = 0; i < sizeof grant->token; i++)
-        memcpy(text.hex + 2 * i, digits + 2 * grant->token[i], 2);
+    for (size_t i = 0; i < sizeof grant->token; i += 4)
+        put_digits(text.hex + 2 * i, grant->token + i);
     text.hex[REDLOCK__TOKEN_HEX] = '\0';
     return text;
 }
@@ -232,8 +246,7 @@ void redlock__grant_removing(struct redlock__grant *grant, uint32_t nodes)
     grant->again &= ~nodes;
 }
 
-void redlock__grant_removed(struct redlock__grant *grant, uint32_t node, redlock_vote vote,
-                            int64_t again_ns)
+bool redlock__grant_removed(struct redlock__grant *grant, uint32_t node, redlock_vote vote)
 {
     uint32_t bit = bit_of(node);
     bool overtaking = (grant->moved & grant->unanswered & bit) != 0;
@@ -243,10 +256,10 @@ void redlock__grant_removed(struct redlock__grant *grant, uint32_t node, redlock
     if ((overtaking || refused) && (grant->repeated & bit) == 0) {
         grant->repeated |= bit;
         grant->again |= bit;
-        grant->again_ns = again_ns;
-        return;
+        return true;
     }
     grant->owed &= ~bit;
+    return false;
 }
 
 int64_t redlock__grant_next_deadline(const struct redlock__grant *grant)

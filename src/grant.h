@@ -115,8 +115,8 @@ void redlock__grant_abandon(struct redlock__grant *grant, int64_t orphan_ms);
 /* Primaries that need a removal sent now; the caller sends, then tells. */
 uint32_t redlock__grant_to_remove(const struct redlock__grant *grant, int64_t now_ns);
 void redlock__grant_removing(struct redlock__grant *grant, uint32_t nodes);
-void redlock__grant_removed(struct redlock__grant *grant, uint32_t node, redlock_vote vote,
-                            int64_t again_ns);
+/* True: it is to be removed once more, not before again_ns, which is the caller's to set. */
+bool redlock__grant_removed(struct redlock__grant *grant, uint32_t node, redlock_vote vote);
 
 /* `again` and `gone`. */
 int64_t redlock__grant_next_deadline(const struct redlock__grant *grant);

@@ -83,25 +83,24 @@ static enum way choose(const struct redlock__engine *engine, const struct redloc
 /* ---- sending ------------------------------------------------------------- */
 
 static void encode(struct redlock__bytes *bytes, const struct redlock__engine *engine,
-                   const struct redlock__grant *grant, enum way way, enum redlock__command command,
-                   uint32_t node, int64_t ttl_ms)
+                   const struct redlock__grant *grant, const char *token, enum way way,
+                   enum redlock__command command, uint32_t node, int64_t ttl_ms)
 {
     const struct redlock__name *name = grant->name;
-    struct redlock__token_text token = redlock__grant_token(grant);
 
     if (way == BY_SET_IFEQ)
-        redlock__encode_extend_native(bytes, name->key, name->len, token.hex,
+        redlock__encode_extend_native(bytes, name->key, name->len, token,
                                       redlock__max(ttl_ms, longest(engine, grant)));
     else if (way == BY_DELIFEQ)
-        redlock__encode_delifeq(bytes, name->key, name->len, token.hex);
+        redlock__encode_delifeq(bytes, name->key, name->len, token);
     else if (way == BY_DELEX)
-        redlock__encode_delex(bytes, name->key, name->len, token.hex);
+        redlock__encode_delex(bytes, name->key, name->len, token);
     else if (asks(grant, command, node)) /* by script, see choose() */
-        redlock__encode_release_asking(bytes, name->key, name->len, token.hex);
+        redlock__encode_release_asking(bytes, name->key, name->len, token);
     else if (command == REDLOCK__CMD_EXTEND)
-        redlock__encode_extend(bytes, name->key, name->len, token.hex, ttl_ms);
+        redlock__encode_extend(bytes, name->key, name->len, token, ttl_ms);
     else
-        redlock__encode_release(bytes, name->key, name->len, token.hex);
+        redlock__encode_release(bytes, name->key, name->len, token);
 }
 
 /* A round has one time limit, also where nodes are asked twice in it. */
@@ -148,9 +147,9 @@ static struct redlock__tag tag_for(const struct redlock__engine *engine,
 }
 
 /* To those in `nodes` for which this way was chosen, all the same bytes. */
-static uint32_t send_by(struct redlock__engine *engine, struct redlock__grant *grant, enum way way,
-                        enum redlock__command command, uint32_t round_no, uint32_t nodes,
-                        int64_t ttl_ms, int64_t now_ns)
+static uint32_t send_by(struct redlock__engine *engine, struct redlock__grant *grant,
+                        const char *token, enum way way, enum redlock__command command,
+                        uint32_t round_no, uint32_t nodes, int64_t ttl_ms, int64_t now_ns)
 {
     struct redlock__tag tag = tag_for(engine, grant, way, command, round_no, ttl_ms);
     uint32_t first = 0, sent;
@@ -158,7 +157,7 @@ static uint32_t send_by(struct redlock__engine *engine, struct redlock__grant *g
 
     while ((nodes >> first & 1) == 0)
         first++;
-    encode(&bytes, engine, grant, way, command, first, ttl_ms);
+    encode(&bytes, engine, grant, token, way, command, first, ttl_ms);
     sent = put(engine, grant, &tag, &bytes, nodes, now_ns);
     redlock__bytes_free(&bytes);
     return sent;
@@ -168,6 +167,7 @@ uint32_t redlock__native_send(struct redlock__engine *engine, struct redlock__gr
                               enum redlock__command command, uint32_t round_no, uint32_t nodes,
                               int64_t ttl_ms, int64_t now_ns)
 {
+    struct redlock__token_text token = redlock__grant_token(grant);
     uint32_t by[WAYS] = {0}, asked = 0, sent = 0;
 
     for (uint32_t i = 0; i < engine->n; i++) { /* before sending changes what is the longest */
@@ -180,12 +180,12 @@ uint32_t redlock__native_send(struct redlock__engine *engine, struct redlock__gr
     }
     if (asked != 0) {
         enum way way = choose(engine, grant, command, grant->asked_at - 1, ttl_ms);
-        sent |= send_by(engine, grant, way, command, round_no, asked, ttl_ms, now_ns);
+        sent |= send_by(engine, grant, token.hex, way, command, round_no, asked, ttl_ms, now_ns);
     }
     for (uint32_t way = 0; way < WAYS; way++)
         if (by[way] != 0)
-            sent |=
-                send_by(engine, grant, (enum way)way, command, round_no, by[way], ttl_ms, now_ns);
+            sent |= send_by(engine, grant, token.hex, (enum way)way, command, round_no, by[way],
+                            ttl_ms, now_ns);
     return sent;
 }
 
@@ -210,7 +210,8 @@ static bool ask_again(struct redlock__engine *engine, uint32_t node, enum way wa
     struct redlock__bytes bytes;
     bool sent;
 
-    encode(&bytes, engine, grant, way, command, node, event->tag.ttl_ms);
+    encode(&bytes, engine, grant, redlock__grant_token(grant).hex, way, command, node,
+           event->tag.ttl_ms);
     sent = put(engine, grant, &tag, &bytes, UINT32_C(1) << node, now_ns) != 0;
     redlock__bytes_free(&bytes);
     grant->requests -= sent; /* that of the event */
@@ -301,21 +302,18 @@ static void judge_owner(struct redlock__node_event *event)
 static bool extend_news(struct redlock__engine *engine, uint32_t node,
                         struct redlock__node_event *event, bool answered, int64_t now_ns)
 {
-    bool native = event->tag.command == REDLOCK__CMD_EXTEND_NATIVE;
     struct redlock__grant *grant = event->tag.owner;
 
     event->tag.command = REDLOCK__CMD_EXTEND;
-    if (native && event->result == REDLOCK__RESULT_DROPPED) {
+    if (event->result == REDLOCK__RESULT_DROPPED) {
         grant->asked &= ~(UINT32_C(1) << node);
         if (event->written)
             redlock__grant_left(grant, node, event->tag.ttl_ms);
     }
     if (!answered)
         return false;
-    if (native) {
-        redlock__grant_told(grant, node, event->tag.round);
-        judge_extend(event);
-    }
+    redlock__grant_told(grant, node, event->tag.round);
+    judge_extend(event);
     return go_round(engine, node, REDLOCK__CMD_EXTEND, event, now_ns);
 }
 
@@ -331,7 +329,7 @@ static bool release_news(struct redlock__engine *engine, uint32_t node,
         judge_owner(event);
         return false;
     }
-    if (command == REDLOCK__CMD_RELEASE_NATIVE && event->answer.vote == REDLOCK_VOTE_FREE) {
+    if (event->answer.vote == REDLOCK_VOTE_FREE) {
         if (is_stale(event))
             return false;
         if (ask_owner(engine, node, event, now_ns))
@@ -352,9 +350,11 @@ bool redlock__native_news(struct redlock__engine *engine, uint32_t node,
 
     switch (event->tag.command) {
     case REDLOCK__CMD_EXTEND:
+    case REDLOCK__CMD_RELEASE:
+        return event->answer.vote == REDLOCK_VOTE_ERROR && answered &&
+               go_round(engine, node, event->tag.command, event, now_ns);
     case REDLOCK__CMD_EXTEND_NATIVE:
         return extend_news(engine, node, event, answered, now_ns);
-    case REDLOCK__CMD_RELEASE:
     case REDLOCK__CMD_RELEASE_NATIVE:
     case REDLOCK__CMD_OWNER:
         return release_news(engine, node, event, answered, now_ns);

@@ -97,8 +97,8 @@ static bool reserve_out(struct redlock__node *node, size_t len)
 }
 
 /* False: out of memory, nothing is queued. */
-static bool append(struct redlock__node *node, const struct redlock__tag *tag,
-                   const struct redlock__bytes *bytes, int64_t deadline_ns, int64_t now_ns)
+static inline bool append(struct redlock__node *node, const struct redlock__tag *tag,
+                          const struct redlock__bytes *bytes, int64_t deadline_ns, int64_t now_ns)
 {
     if (bytes->len == 0 || !redlock__ring_reserve(&node->ring) || !reserve_out(node, bytes->len))
         return false;
@@ -184,8 +184,8 @@ static bool drop_requests(struct redlock__node *node)
 }
 
 /* The one way down. */
-__attribute__((format(printf, 3, 4))) static void fail(struct redlock__node *node, int64_t now_ns,
-                                                       const char *format, ...)
+__attribute__((cold, format(printf, 3, 4))) static void
+fail(struct redlock__node *node, int64_t now_ns, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
@@ -303,25 +303,48 @@ static void settle_greeting(struct redlock__node *node, int64_t now_ns)
     }
 }
 
+/* Of the oldest entry, from the reply that was read. */
+static void take_answer(struct redlock__node *node, const struct redlock__pending *e,
+                        redisReply *reply, int64_t now_ns, struct redlock__answer *answer)
+{
+    redlock__decode(e->tag.command, reply, answer);
+    if (reply->type == REDIS_REPLY_ERROR || e->tag.command >= REDLOCK__CMD_INFO_SERVER)
+        redlock__facts_take(&node->facts, e->tag.command, reply, e->queued_ns, now_ns);
+    redlock__replies_done(&node->replies, reply);
+}
+
+/* The usual answer is recognized by its bytes. */
+static bool is_plain_yes(struct redlock__node *node, const struct redlock__pending *e)
+{
+    const char *yes = redlock__plain_yes(e->tag.command);
+
+    return yes != NULL && node->sent > e->begin && redlock__replies_skip(&node->replies, yes);
+}
+
 static bool pull_answer(struct redlock__node *node, int64_t now_ns,
                         struct redlock__node_event *event)
 {
+    const struct redlock__pending *e;
+
     if (node->seen.phase != REDLOCK__NODE_PHASE_READY)
         return false;
-    redisReply *reply = next_reply(node, now_ns);
-    if (reply == NULL)
-        return false;
-    const struct redlock__pending *e = redlock__ring_at(&node->ring, 0);
+    e = node->ring.count > 0 ? redlock__ring_at(&node->ring, 0) : NULL;
+    if (e != NULL && is_plain_yes(node, e)) {
+        redlock__decode_plain_yes(e->tag.command, &event->answer);
+    } else {
+        redisReply *reply = next_reply(node, now_ns);
+        if (reply == NULL)
+            return false;
+        take_answer(node, e, reply, now_ns, &event->answer);
+    }
     event->result = e->timed_out ? REDLOCK__RESULT_LATE : REDLOCK__RESULT_ANSWER;
     event->tag = e->tag;
     event->written = event->timed_out = false;
-    redlock__decode(e->tag.command, reply, &event->answer);
-    if (reply->type == REDIS_REPLY_ERROR || e->tag.command >= REDLOCK__CMD_INFO_SERVER)
-        redlock__facts_take(&node->facts, e->tag.command, reply, e->queued_ns, now_ns);
     redlock__ring_pop(&node->ring);
     if (owed(node) == 0)
         node->seen.deadline_ns = REDLOCK__NEVER;
-    redlock__replies_done(&node->replies, reply);
+    event->last =
+        !redlock__replies_any(&node->replies) && node->seen.deadline_ns > node->overdue_ns;
     return true;
 }
 

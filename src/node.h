@@ -76,6 +76,7 @@ struct redlock__node_event {
                                       that asks for a fact: see redlock__node_facts() */
     bool written;                  /* DROPPED: at least one byte had been given to the driver */
     bool timed_out;                /* DROPPED: TIMEOUT was reported before */
+    bool last;                     /* for sure the next pull brings nothing */
 };
 
 struct redlock__node;

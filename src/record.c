@@ -66,11 +66,8 @@ bool redlock__lease_shift(struct redlock__lease *lease, uint32_t node, int64_t s
 /* Where there is no memory, only the text is lost. */
 static enum redlock__reason keep_text(struct redlock__lease *lease, uint32_t node, const char *text)
 {
-    size_t len;
+    size_t len = strlen(text);
 
-    if (text[0] == '\0')
-        return REDLOCK__REASON_NONE;
-    len = strlen(text);
     for (unsigned i = REDLOCK__REASON_NO_ANSWER; i < REDLOCK__REASON_OWN; i++)
         if (strcmp(text, redlock__reason_text((enum redlock__reason)i)) == 0)
             return (enum redlock__reason)i;
@@ -86,7 +83,10 @@ static enum redlock__reason keep_text(struct redlock__lease *lease, uint32_t nod
 void redlock__lease_record(struct redlock__lease *lease, uint32_t node, redlock_vote vote,
                            const char *text, int64_t now_ns)
 {
-    uint32_t elapsed = 0, slow = 0, reason = keep_text(lease, node, text);
+    uint32_t elapsed = 0, slow = 0, reason = REDLOCK__REASON_NONE;
+
+    if (text[0] != '\0')
+        reason = keep_text(lease, node, text);
 
     if (vote == REDLOCK_VOTE_OURS || vote == REDLOCK_VOTE_FREE || vote == REDLOCK_VOTE_FOREIGN ||
         vote == REDLOCK_VOTE_ERROR) {

@@ -14,6 +14,7 @@
 #include <hiredis/hiredis.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <string.h>
 
 enum {
     REDLOCK__MAX_REPLY = 1024 * 1024 /* bytes kept of one that isn't there as a whole */
@@ -50,6 +51,18 @@ static inline bool redlock__replies_any(const struct redlock__replies *replies)
 {
     return replies->in_head != replies->in_tail ||
            (replies->reader != NULL && replies->reader->len != replies->reader->pos);
+}
+
+/* The next reply, if it is this one, is skipped. */
+static inline bool redlock__replies_skip(struct redlock__replies *replies, const char *text)
+{
+    size_t len = strlen(text);
+
+    if (replies->in_tail - replies->in_head < len ||
+        memcmp(replies->in + replies->in_head, text, len) != 0)
+        return false;
+    replies->in_head += len;
+    return true;
 }
 
 /* The next reply, until redlock__replies_done(). NULL: none yet, or what follows can't be read;

@@ -46,6 +46,12 @@ static inline uint32_t redlock__count(uint32_t mask)
     return mask * UINT32_C(0x01010101) >> 24;
 }
 
+/* The lowest that is in the mask, which has one. */
+static inline uint32_t redlock__first(uint32_t mask)
+{
+    return (uint32_t)__builtin_ctz(mask);
+}
+
 /* Of a ttl >= 0: the part that clocks running at different rates may eat. */
 static inline int64_t redlock__drift_ms(int64_t ttl_ms, uint32_t ppm)
 {

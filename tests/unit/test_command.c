@@ -387,6 +387,27 @@ START_TEST(each_reply_counts_as_the_table_says)
 }
 END_TEST
 
+START_TEST(a_plain_yes_is_what_reading_it_gives)
+{
+    int plain = 0;
+    for (int c = REDLOCK__CMD_AUTH; c <= REDLOCK__CMD_RECOVER; c++) {
+        enum redlock__command command = (enum redlock__command)c;
+        const char *yes = redlock__plain_yes(command);
+        struct redlock__answer answer, known;
+        if (yes == NULL)
+            continue;
+        answer = decode(command, yes);
+        redlock__decode_plain_yes(command, &known);
+        ck_assert_int_eq(answer.vote, known.vote);
+        ck_assert_int_eq(answer.value, known.value);
+        ck_assert_int_eq(answer.waits, known.waits);
+        ck_assert_str_eq(answer.text, known.text);
+        plain++;
+    }
+    ck_assert_int_eq(plain, 3);
+}
+END_TEST
+
 START_TEST(only_a_script_that_ran_tells_who_waits)
 {
     static const struct {
@@ -605,6 +626,7 @@ static Suite *command_suite(void)
     tcase_set_timeout(answers, SECONDS);
     tcase_add_loop_test(answers, each_reply_counts_as_the_table_says, 0,
                         (int)(sizeof(decoded) / sizeof(decoded[0])));
+    tcase_add_test(answers, a_plain_yes_is_what_reading_it_gives);
     tcase_add_test(answers, only_a_script_that_ran_tells_who_waits);
     tcase_add_loop_test(answers, an_error_keeps_its_text_and_is_never_a_vote, 0,
                         (int)(sizeof(errors) / sizeof(errors[0])));
