@@ -33,16 +33,18 @@ struct redlock__engine *redlock__engine_new(const struct redlock__engine_config 
     engine->created_ns = now_ns;
     engine->grace_ns = engine->earliest_ns = REDLOCK__NEVER;
     for (engine->n = 0; engine->n < config->n; engine->n++) {
-        const struct redlock__node_config *node = &config->nodes[engine->n];
+        struct redlock__node_config node = config->nodes[engine->n];
 
-        engine->nodes[engine->n] = redlock__node_new(node);
+        node.ready = &engine->ready;
+        node.ready_bit = UINT32_C(1) << engine->n;
+        engine->nodes[engine->n] = redlock__node_new(&node);
         engine->seen.links = engine->n + 1;
         if (engine->nodes[engine->n] == NULL) {
             redlock__engine_free(engine);
             return NULL;
         }
         engine->connect_timeout_ns =
-            redlock__max(engine->connect_timeout_ns, node->connect_timeout_ns);
+            redlock__max(engine->connect_timeout_ns, node.connect_timeout_ns);
     }
     if (!redlock__watch_new(engine, config) || !redlock__side_new(engine, config->nodes)) {
         redlock__engine_free(engine);

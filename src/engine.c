@@ -132,7 +132,8 @@ static void removal_news(struct redlock__engine *engine, struct redlock__grant *
 {
     if (redlock__grant_removed(grant, node, event->answer.vote))
         grant->again_ns = redlock__engine_node_deadline(engine, grant->ttl_ms, now_ns);
-    redlock__wake_released(engine, grant, node, event->answer.waits, now_ns);
+    if (grant->asked_at != 0)
+        redlock__wake_released(engine, grant, node, event->answer.waits, now_ns);
 }
 
 static void grant_answer(struct redlock__engine *engine, struct redlock__grant *grant,

@@ -7,20 +7,6 @@
 
 #include "validity.h"
 
-uint32_t redlock__engine_ready(const struct redlock__engine *engine)
-{
-    uint32_t mask = 0;
-    for (uint32_t i = 0; i < engine->n; i++)
-        if (redlock__node_phase(engine->nodes[i]) == REDLOCK__NODE_PHASE_READY)
-            mask |= UINT32_C(1) << i;
-    return mask;
-}
-
-uint32_t redlock__engine_counting(const struct redlock__engine *engine)
-{
-    return redlock__engine_ready(engine) & engine->counting;
-}
-
 bool redlock__engine_settled(const struct redlock__engine *engine, int64_t now_ns)
 {
     for (uint32_t i = 0; i < engine->n; i++) {
@@ -79,10 +65,12 @@ uint32_t redlock__engine_send(struct redlock__engine *engine, struct redlock__gr
 {
     uint32_t sent = 0;
 
-    for (uint32_t i = 0; nodes >> i != 0 && bytes->len != 0; i++)
-        if ((nodes >> i & 1) != 0 &&
-            redlock__engine_request(engine, i, tag, bytes, deadline_ns, now_ns))
+    for (uint32_t rest = bytes->len != 0 ? nodes : 0; rest != 0; rest &= rest - 1) {
+        uint32_t i = redlock__first(rest);
+
+        if (redlock__engine_request(engine, i, tag, bytes, deadline_ns, now_ns))
             sent |= UINT32_C(1) << i;
+    }
     grant->requests += redlock__count(sent);
     engine->stats.requests += redlock__count(sent);
     return sent;

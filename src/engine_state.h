@@ -49,6 +49,7 @@ struct redlock__engine {
     uint32_t log_first, log_count;
     enum redlock__node_phase phases[REDLOCK_MAX_NODES]; /* as last seen */
     uint32_t changes[REDLOCK_MAX_NODES];                /* of phases, as last seen */
+    uint32_t ready;               /* primaries whose nodes are READY: the nodes keep it */
     uint32_t news;                /* primaries whose nodes may have something to tell */
     bool stirred;                 /* see redlock__engine_stirred() */
     struct redlock__node **nodes; /* those of the primaries, in `seen` */
@@ -87,6 +88,18 @@ static inline void redlock__engine_touch(struct redlock__engine *engine, int64_t
         engine->earliest_ns = deadline_ns;
 }
 
+/* Primaries whose nodes are READY. */
+static inline uint32_t redlock__engine_ready(const struct redlock__engine *engine)
+{
+    return engine->ready;
+}
+
+/* Of those, the ones whose votes count for new locks. */
+static inline uint32_t redlock__engine_counting(const struct redlock__engine *engine)
+{
+    return engine->ready & engine->counting;
+}
+
 /* The lease being served is looked at again then. */
 static inline void redlock__engine_look(struct redlock__engine *engine, int64_t then_ns)
 {
@@ -109,10 +122,6 @@ static inline struct redlock__grant *redlock__engine_remains(const struct redloc
 }
 
 /* ---- engine_state.c ---- */
-
-uint32_t redlock__engine_ready(const struct redlock__engine *engine);
-/* Of those, the ones whose votes count for new locks. */
-uint32_t redlock__engine_counting(const struct redlock__engine *engine);
 
 /* Every node is ready and has told since when it runs, or is down and not about to connect. */
 bool redlock__engine_settled(const struct redlock__engine *engine, int64_t now_ns);

@@ -83,12 +83,14 @@ static int64_t next_deadline(const struct redlock__node *node)
     return redlock__min(node->ring.min_deadline_ns, silence_deadline(node));
 }
 
-static bool reserve_out(struct redlock__node *node, size_t len)
+__attribute__((cold)) static bool grow_out(struct redlock__node *node, size_t len)
 {
     size_t size = node->seen.out_size == 0 ? FIRST_OUT : node->seen.out_size;
+    char *out;
+
     while (size - node->seen.out_tail < len)
         size *= 2;
-    char *out = size > node->seen.out_size ? realloc(node->seen.out, size) : node->seen.out;
+    out = realloc(node->seen.out, size);
     if (out == NULL)
         return false;
     node->seen.out = out;
@@ -100,15 +102,18 @@ static bool reserve_out(struct redlock__node *node, size_t len)
 static inline bool append(struct redlock__node *node, const struct redlock__tag *tag,
                           const struct redlock__bytes *bytes, int64_t deadline_ns, int64_t now_ns)
 {
-    if (bytes->len == 0 || !redlock__ring_reserve(&node->ring) || !reserve_out(node, bytes->len))
+    size_t len = bytes->len, tail = node->seen.out_tail;
+    struct redlock__pending *pending;
+
+    if (len == 0 || !redlock__ring_reserve(&node->ring) ||
+        (node->seen.out_size - tail < len && !grow_out(node, len)))
         return false;
-    uint64_t begin = node->sent + (node->seen.out_tail - node->seen.out_head);
-    struct redlock__pending *pending = redlock__ring_push(&node->ring, deadline_ns);
+    pending = redlock__ring_push(&node->ring, deadline_ns);
     pending->tag = *tag;
     pending->queued_ns = now_ns;
-    pending->begin = begin;
-    memcpy(node->seen.out + node->seen.out_tail, redlock__bytes_data(bytes), bytes->len);
-    node->seen.out_tail += bytes->len;
+    pending->begin = node->sent + (tail - node->seen.out_head);
+    memcpy(node->seen.out + tail, redlock__bytes_data(bytes), len);
+    node->seen.out_tail = tail + len;
     return true;
 }
 
@@ -161,6 +166,10 @@ static void enter(struct redlock__node *node, enum redlock__node_phase next, int
     }
     node->seen.phase = next;
     node->seen.changes++;
+    if (node->config.ready != NULL)
+        *node->config.ready &= ~node->config.ready_bit;
+    if (node->config.ready != NULL && next == REDLOCK__NODE_PHASE_READY)
+        *node->config.ready |= node->config.ready_bit;
     node->seen.deadline_ns = next_deadline(node);
 }
 

@@ -43,8 +43,10 @@ struct redlock__node_config {
     uint32_t database; /* 0: no SELECT */
     int64_t connect_timeout_ns;
     int64_t silence_limit_ns;
-    uint64_t seed; /* for the jitter of the back-off */
-    bool plain;    /* the greeting asks nothing about the primary */
+    uint64_t seed;   /* for the jitter of the back-off */
+    bool plain;      /* the greeting asks nothing about the primary */
+    uint32_t *ready; /* a mask in which ready_bit is set while it is READY; NULL: none */
+    uint32_t ready_bit;
 };
 
 enum redlock__node_phase {

@@ -59,24 +59,18 @@ void redlock__replies_destroy(struct redlock__replies *replies)
 
 /* ---- bytes ---------------------------------------------------------------- */
 
-static bool keep(struct redlock__replies *replies, const char *data, size_t len)
+__attribute__((cold)) static bool grow_in(struct redlock__replies *replies, size_t len)
 {
     size_t size = replies->in_size == 0 ? FIRST_IN : replies->in_size;
+    char *in;
 
-    if (replies->in_head == replies->in_tail)
-        replies->in_head = replies->in_tail = 0;
     while (size - replies->in_tail < len)
         size *= 2;
-    if (size > replies->in_size) {
-        char *in = realloc(replies->in, size);
-
-        if (in == NULL)
-            return false;
-        replies->in = in;
-        replies->in_size = size;
-    }
-    memcpy(replies->in + replies->in_tail, data, len);
-    replies->in_tail += len;
+    in = realloc(replies->in, size);
+    if (in == NULL)
+        return false;
+    replies->in = in;
+    replies->in_size = size;
     return true;
 }
 
@@ -88,7 +82,13 @@ bool redlock__replies_receive(struct redlock__replies *replies, const char *data
         return true;
     if (reader->len != reader->pos || reader->ridx >= 0)
         return redisReaderFeed(reader, data, len) == REDIS_OK;
-    return keep(replies, data, len);
+    if (replies->in_head == replies->in_tail)
+        replies->in_head = replies->in_tail = 0;
+    if (replies->in_size - replies->in_tail < len && !grow_in(replies, len))
+        return false;
+    memcpy(replies->in + replies->in_tail, data, len);
+    replies->in_tail += len;
+    return true;
 }
 
 /* ---- short replies -------------------------------------------------------- */

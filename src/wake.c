@@ -245,8 +245,6 @@ void redlock__wake_released(struct redlock__engine *engine, struct redlock__gran
 {
     uint32_t all = (uint32_t)((UINT64_C(1) << engine->n) - 1);
 
-    if (grant->asked_at == 0 && grant->waits_at == 0)
-        return;
     if (waits == REDLOCK__WAITS_SOMEBODY)
         grant->waits_at = (uint8_t)(node + 1);
     else if (waits == REDLOCK__WAITS_NOBODY && grant->asked_at == node + 1 &&
