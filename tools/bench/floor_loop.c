@@ -13,7 +13,7 @@
 
 enum {
     LANES_MAX = 256,
-    RING = 8192, /* commands of one wire that are not answered yet */
+    RING = 65536, /* commands of one wire that are not answered yet */
     LOOP_TTL_MS = 30000
 };
 
@@ -64,7 +64,7 @@ static bool ask(struct loop *loop, uint32_t which)
         if (!loop->floor->wires[i].context)
             continue;
         if (ring->tail - ring->head == RING)
-            return floor_fail(loop->floor, "a primary is thousands of commands behind");
+            return floor_fail(loop->floor, "a primary is tens of thousands of commands behind");
         ring->items[ring->tail++ % RING] = (struct asked){which, lane->operation};
     }
     append(loop, lane->operation % 2 == 0 ? &lane->set : &lane->removal);
