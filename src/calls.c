@@ -35,8 +35,8 @@ struct redlock__engine *redlock__engine_new(const struct redlock__engine_config 
     for (engine->n = 0; engine->n < config->n; engine->n++) {
         struct redlock__node_config node = config->nodes[engine->n];
 
-        node.ready = &engine->ready;
-        node.ready_bit = UINT32_C(1) << engine->n;
+        node.all = &engine->all;
+        node.bit = UINT32_C(1) << engine->n;
         engine->nodes[engine->n] = redlock__node_new(&node);
         engine->seen.links = engine->n + 1;
         if (engine->nodes[engine->n] == NULL) {

@@ -184,16 +184,7 @@ struct redlock__answer {
 void redlock__decode(enum redlock__command command, const struct redisReply *reply,
                      struct redlock__answer *answer);
 
-/* The reply that says no more than OURS, and is the usual one: its answer is known without
- * reading it. NULL: none is that plain. */
-static inline const char *redlock__plain_yes(enum redlock__command command)
-{
-    if (command == REDLOCK__CMD_SET)
-        return "+OK\r\n";
-    if (command == REDLOCK__CMD_RELEASE || command == REDLOCK__CMD_EXTEND)
-        return ":1\r\n";
-    return NULL;
-}
+/* The usual answers, whose bytes say it all: +OK to a SET, 1 to a RELEASE or an EXTEND. */
 void redlock__decode_plain_yes(enum redlock__command command, struct redlock__answer *answer);
 
 /* An error's text that says: this command is not for you, or not known here. Not one about the key

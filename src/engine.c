@@ -451,6 +451,29 @@ static bool handle_own_deadlines(struct redlock__engine *engine, int64_t now_ns)
     return true;
 }
 
+/* True if any was due. */
+static bool handle_node_deadlines(struct redlock__engine *engine, int64_t now_ns)
+{
+    bool due = false;
+
+    engine->all.deadline_ns = REDLOCK__NEVER;
+    for (uint32_t i = 0; i < redlock__engine_links(engine); i++) {
+        struct redlock__node *node = redlock__engine_node(engine, i);
+
+        if (node == NULL)
+            continue;
+        if (now_ns >= redlock__node_next_deadline(node)) {
+            redlock__node_handle_deadline(node, now_ns);
+            note_news(engine, i);
+            engine->stirred = true;
+            due = true;
+        }
+        engine->all.deadline_ns =
+            redlock__min(engine->all.deadline_ns, redlock__node_next_deadline(node));
+    }
+    return due;
+}
+
 /* Leases' ends, then answers, and then a node's deadlines: an answer may have been waiting in its
  * socket all the time. */
 void redlock__engine_handle_deadline(struct redlock__engine *engine, int64_t now_ns)
@@ -459,16 +482,8 @@ void redlock__engine_handle_deadline(struct redlock__engine *engine, int64_t now
 
     if (engine->news != 0 || engine->seen.links > engine->n)
         redlock__engine_run(engine, now_ns);
-    for (uint32_t i = 0; i < redlock__engine_links(engine); i++) {
-        struct redlock__node *node = redlock__engine_node(engine, i);
-
-        if (node == NULL || now_ns < redlock__node_next_deadline(node))
-            continue;
-        redlock__node_handle_deadline(node, now_ns);
-        note_news(engine, i);
-        engine->stirred = true;
-        due = true;
-    }
+    if (now_ns >= engine->all.deadline_ns)
+        due |= handle_node_deadlines(engine, now_ns);
     if (due)
         redlock__engine_run(engine, now_ns);
 }

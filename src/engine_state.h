@@ -49,7 +49,7 @@ struct redlock__engine {
     uint32_t log_first, log_count;
     enum redlock__node_phase phases[REDLOCK_MAX_NODES]; /* as last seen */
     uint32_t changes[REDLOCK_MAX_NODES];                /* of phases, as last seen */
-    uint32_t ready;               /* primaries whose nodes are READY: the nodes keep it */
+    struct redlock__nodes all;    /* the primaries' bits are as everywhere */
     uint32_t news;                /* primaries whose nodes may have something to tell */
     bool stirred;                 /* see redlock__engine_stirred() */
     struct redlock__node **nodes; /* those of the primaries, in `seen` */
@@ -91,13 +91,13 @@ static inline void redlock__engine_touch(struct redlock__engine *engine, int64_t
 /* Primaries whose nodes are READY. */
 static inline uint32_t redlock__engine_ready(const struct redlock__engine *engine)
 {
-    return engine->ready;
+    return engine->all.ready;
 }
 
 /* Of those, the ones whose votes count for new locks. */
 static inline uint32_t redlock__engine_counting(const struct redlock__engine *engine)
 {
-    return engine->ready & engine->counting;
+    return engine->all.ready & engine->counting;
 }
 
 /* The lease being served is looked at again then. */

@@ -394,8 +394,8 @@ void redlock__io_read(struct redlock__io *io, enum redlock__party party)
             continue;
         if ((ready & POLLOUT) != 0 || link->state != LINK_OPEN || link->tls != NULL)
             io->news = true;
-        if ((ready & POLLOUT) != 0)
-            link->blocked = false;
+        if ((ready & POLLOUT) != 0 && link->blocked)
+            link->blocked = false, io->changes++;
         if (link->state == LINK_CONNECTING)
             finish_connect(io, i);
         else if ((ready & ~POLLOUT) != 0)

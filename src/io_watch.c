@@ -27,13 +27,17 @@ void redlock__io_watch(struct redlock__io *io, enum redlock__party party, enum r
     struct watch *watch = &io->watches[party];
     int64_t longest_ns = redlock__ms_to_ns(LONGEST_POLL_MS);
 
-    watch->scope = scope;
-    watch->changes = io->changes;
     watch->until_ns = until_ns;
     watch->timeout_ns = -1;
     if (until_ns != REDLOCK__NEVER)
         watch->timeout_ns =
             redlock__max(0, redlock__min(longest_ns, redlock__add(until_ns, -redlock__clock_ns())));
+    watch->in_poll = true;
+    if (scope == REDLOCK__WATCH_ALL && watch->scope == scope && watch->changes == io->changes &&
+        watch->count == redlock__engine_links(io->engine))
+        return; /* as last time */
+    watch->scope = scope;
+    watch->changes = io->changes;
     watch->fds[0] = (struct pollfd){.fd = watch->signal.fds[0], .events = POLLIN};
     watch->count = redlock__engine_links(io->engine);
     for (uint32_t i = 0; i < watch->count; i++) {
@@ -45,7 +49,6 @@ void redlock__io_watch(struct redlock__io *io, enum redlock__party party, enum r
         watch->fds[1 + i] = (struct pollfd){.fd = fd, .events = (short)events};
         watch->generation[i] = link->generation;
     }
-    watch->in_poll = true;
 }
 
 void redlock__io_poll(struct redlock__io *io, enum redlock__party party)

@@ -83,6 +83,13 @@ static int64_t next_deadline(const struct redlock__node *node)
     return redlock__min(node->ring.min_deadline_ns, silence_deadline(node));
 }
 
+static void set_deadline(struct redlock__node *node, int64_t deadline_ns)
+{
+    node->seen.deadline_ns = deadline_ns;
+    if (node->config.all != NULL)
+        node->config.all->deadline_ns = redlock__min(node->config.all->deadline_ns, deadline_ns);
+}
+
 __attribute__((cold)) static bool grow_out(struct redlock__node *node, size_t len)
 {
     size_t size = node->seen.out_size == 0 ? FIRST_OUT : node->seen.out_size;
@@ -118,6 +125,17 @@ static inline bool append(struct redlock__node *node, const struct redlock__tag 
 }
 
 /* ---- phases ------------------------------------------------------------- */
+
+static void note_ready(struct redlock__node *node)
+{
+    struct redlock__nodes *all = node->config.all;
+
+    if (all == NULL)
+        return;
+    all->ready &= ~node->config.bit;
+    if (node->seen.phase == REDLOCK__NODE_PHASE_READY)
+        all->ready |= node->config.bit;
+}
 
 /* A quarter less to a quarter more, so that clients do not come back in step. */
 static int64_t jittered_ns(struct redlock__node *node, int64_t pause_ms)
@@ -166,11 +184,8 @@ static void enter(struct redlock__node *node, enum redlock__node_phase next, int
     }
     node->seen.phase = next;
     node->seen.changes++;
-    if (node->config.ready != NULL)
-        *node->config.ready &= ~node->config.ready_bit;
-    if (node->config.ready != NULL && next == REDLOCK__NODE_PHASE_READY)
-        *node->config.ready |= node->config.ready_bit;
-    node->seen.deadline_ns = next_deadline(node);
+    note_ready(node);
+    set_deadline(node, next_deadline(node));
 }
 
 /* Marks what the failed link owed, and says whether a SET may still be on its way. */
@@ -322,12 +337,15 @@ static void take_answer(struct redlock__node *node, const struct redlock__pendin
     redlock__replies_done(&node->replies, reply);
 }
 
-/* The usual answer is recognized by its bytes. */
+/* The usual answers are recognized by their bytes. */
 static bool is_plain_yes(struct redlock__node *node, const struct redlock__pending *e)
 {
-    const char *yes = redlock__plain_yes(e->tag.command);
-
-    return yes != NULL && node->sent > e->begin && redlock__replies_skip(&node->replies, yes);
+    if (node->sent <= e->begin)
+        return false;
+    if (e->tag.command == REDLOCK__CMD_SET)
+        return redlock__replies_skip(&node->replies, "+OK\r\n");
+    return (e->tag.command == REDLOCK__CMD_RELEASE || e->tag.command == REDLOCK__CMD_EXTEND) &&
+           redlock__replies_skip(&node->replies, ":1\r\n");
 }
 
 static bool pull_answer(struct redlock__node *node, int64_t now_ns,
@@ -363,7 +381,7 @@ static bool pull_timeout(struct redlock__node *node, struct redlock__node_event 
 {
     const struct redlock__pending *e = redlock__ring_overdue(&node->ring, node->overdue_ns);
     if (e == NULL && node->seen.deadline_ns <= node->overdue_ns)
-        node->seen.deadline_ns = next_deadline(node);
+        set_deadline(node, next_deadline(node));
     if (e == NULL)
         return false;
     *event = (struct redlock__node_event){.result = REDLOCK__RESULT_TIMEOUT, .tag = e->tag};
@@ -398,7 +416,7 @@ struct redlock__node *redlock__node_new(const struct redlock__node_config *confi
     node->config = *config;
     node->random = config->seed;
     node->connecting_since_ns = INT64_MIN;
-    node->seen.deadline_ns = next_deadline(node);
+    set_deadline(node, next_deadline(node));
     redlock__ring_init(&node->ring);
     return node;
 }
@@ -464,7 +482,8 @@ bool redlock__node_request(struct redlock__node *node, const struct redlock__tag
     if (!append(node, tag, bytes, deadline_ns, now_ns))
         return false;
     deadline_ns = redlock__min(deadline_ns, redlock__add(now_ns, node->config.silence_limit_ns));
-    node->seen.deadline_ns = redlock__min(node->seen.deadline_ns, deadline_ns);
+    if (deadline_ns < node->seen.deadline_ns)
+        set_deadline(node, deadline_ns);
     return true;
 }
 
@@ -485,8 +504,10 @@ bool redlock__node_pull(struct redlock__node *node, int64_t now_ns,
 void redlock__node_hurry(struct redlock__node *node, int64_t now_ns)
 {
     int64_t since_ns = redlock__add(node->connecting_since_ns, REDLOCK__HURRY_MS * REDLOCK__MS);
-    if (node->seen.phase == REDLOCK__NODE_PHASE_DOWN && now_ns > since_ns)
-        node->seen.deadline_ns = node->seen.retry_ns = redlock__min(node->seen.retry_ns, now_ns);
+    if (node->seen.phase == REDLOCK__NODE_PHASE_DOWN && now_ns > since_ns) {
+        node->seen.retry_ns = redlock__min(node->seen.retry_ns, now_ns);
+        set_deadline(node, node->seen.retry_ns);
+    }
 }
 
 void redlock__node_rest(struct redlock__node *node, int64_t now_ns)

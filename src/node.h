@@ -35,6 +35,12 @@ enum {
     REDLOCK__HURRY_MS = 100                   /* a call may ask for a connect this often */
 };
 
+/* What all nodes of one client keep up to date together. */
+struct redlock__nodes {
+    uint32_t ready;      /* their bits, while they are READY */
+    int64_t deadline_ns; /* no later than the next of any: whoever waits for it begins it anew */
+};
+
 struct redlock__node_config {
     char address[REDLOCK_ADDRESS_LEN]; /* for people: no user, no password */
     const char *user;                  /* NULL: none. Strings live as long as the node */
@@ -45,8 +51,8 @@ struct redlock__node_config {
     int64_t silence_limit_ns;
     uint64_t seed;   /* for the jitter of the back-off */
     bool plain;      /* the greeting asks nothing about the primary */
-    uint32_t *ready; /* a mask in which ready_bit is set while it is READY; NULL: none */
-    uint32_t ready_bit;
+    struct redlock__nodes *all; /* NULL: it is of none */
+    uint32_t bit;               /* its own there */
 };
 
 enum redlock__node_phase {

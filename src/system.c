@@ -183,6 +183,8 @@ void redlock__poll(struct pollfd *fds, unsigned count, int64_t timeout_ns)
 #endif
     if (rc < 0 && errno != EINTR)
         (void)nanosleep(&pause, NULL);
+    for (unsigned i = 0; rc < 0 && i < count; i++)
+        fds[i].revents = 0; /* as left by an earlier call */
 }
 
 bool redlock__loop_open(int *loop_fd, int first)

@@ -389,22 +389,20 @@ END_TEST
 
 START_TEST(a_plain_yes_is_what_reading_it_gives)
 {
-    int plain = 0;
-    for (int c = REDLOCK__CMD_AUTH; c <= REDLOCK__CMD_RECOVER; c++) {
-        enum redlock__command command = (enum redlock__command)c;
-        const char *yes = redlock__plain_yes(command);
-        struct redlock__answer answer, known;
-        if (yes == NULL)
-            continue;
-        answer = decode(command, yes);
-        redlock__decode_plain_yes(command, &known);
+    static const struct {
+        enum redlock__command command;
+        const char *wire;
+    } yes[] = {{REDLOCK__CMD_SET, "+OK\r\n"},
+               {REDLOCK__CMD_RELEASE, ":1\r\n"},
+               {REDLOCK__CMD_EXTEND, ":1\r\n"}};
+    for (size_t i = 0; i < sizeof(yes) / sizeof(yes[0]); i++) {
+        struct redlock__answer answer = decode(yes[i].command, yes[i].wire), known;
+        redlock__decode_plain_yes(yes[i].command, &known);
         ck_assert_int_eq(answer.vote, known.vote);
         ck_assert_int_eq(answer.value, known.value);
         ck_assert_int_eq(answer.waits, known.waits);
         ck_assert_str_eq(answer.text, known.text);
-        plain++;
     }
-    ck_assert_int_eq(plain, 3);
 }
 END_TEST
 
