@@ -228,20 +228,19 @@ void redlock__settle_locked(redlock_client *client)
 
 /* ---- waiting ------------------------------------------------------------ */
 
-/* When somebody has to look at the sockets at the latest if nobody waits for them, and answers are
- * owed. */
-static int64_t soonest_look_locked(const redlock_client *client)
+static int64_t straggler_look(void)
+{
+    return redlock__clock_ns() + redlock__ms_to_ns(STRAGGLER_MS);
+}
+
+/* When somebody has to look at the sockets at the latest if nobody waits for them. */
+static int64_t next_look_locked(const redlock_client *client)
 {
     int64_t next_ns = redlock__engine_next_deadline(client->engine);
 
-    return redlock__min(next_ns, redlock__clock_ns() + redlock__ms_to_ns(STRAGGLER_MS));
-}
-
-/* The same, whether they are or not. */
-static int64_t next_look_locked(const redlock_client *client)
-{
-    return redlock__engine_owed(client->engine) ? soonest_look_locked(client)
-                                                : redlock__engine_next_deadline(client->engine);
+    if (redlock__engine_owed(client->engine))
+        next_ns = redlock__min(next_ns, straggler_look());
+    return next_ns;
 }
 
 static void leave_locked(redlock_client *client)
@@ -250,7 +249,9 @@ static void leave_locked(redlock_client *client)
         return;
     if (client->asleep_head != NULL)
         signal_later_locked(client, client->asleep_head->seat);
-    else if (redlock__io_stale(client->io, REDLOCK__BACKGROUND, soonest_look_locked(client)))
+    else if (redlock__io_stale(
+                 client->io, REDLOCK__BACKGROUND,
+                 redlock__min(redlock__engine_earliest(client->engine), straggler_look())))
         redlock__wake_party_locked(client, REDLOCK__BACKGROUND, next_look_locked(client));
 }
 

@@ -488,6 +488,11 @@ void redlock__engine_handle_deadline(struct redlock__engine *engine, int64_t now
         redlock__engine_run(engine, now_ns);
 }
 
+int64_t redlock__engine_earliest(const struct redlock__engine *engine)
+{
+    return redlock__min(next_own_deadline(engine), engine->all.deadline_ns);
+}
+
 int64_t redlock__engine_next_deadline(const struct redlock__engine *engine)
 {
     int64_t next = next_own_deadline(engine);

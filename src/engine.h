@@ -101,6 +101,8 @@ void redlock__engine_receive(struct redlock__engine *engine, uint32_t i, const c
                              size_t len, int64_t now_ns);
 void redlock__engine_handle_deadline(struct redlock__engine *engine, int64_t now_ns);
 int64_t redlock__engine_next_deadline(const struct redlock__engine *engine);
+/* Not after that; faster. */
+int64_t redlock__engine_earliest(const struct redlock__engine *engine);
 /* Since it was last asked, some node may have got output or a task: nothing else gives the driver
  * something to do for one. */
 bool redlock__engine_stirred(struct redlock__engine *engine);

@@ -49,7 +49,7 @@ struct redlock__engine {
     uint32_t log_first, log_count;
     enum redlock__node_phase phases[REDLOCK_MAX_NODES]; /* as last seen */
     uint32_t changes[REDLOCK_MAX_NODES];                /* of phases, as last seen */
-    struct redlock__nodes all;    /* the primaries' bits are as everywhere */
+    struct redlock__nodes all;                          /* the primaries' bits are as everywhere */
     uint32_t news;                /* primaries whose nodes may have something to tell */
     bool stirred;                 /* see redlock__engine_stirred() */
     struct redlock__node **nodes; /* those of the primaries, in `seen` */

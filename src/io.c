@@ -329,7 +329,11 @@ static void send_output(struct redlock__io *io, uint32_t i, int64_t now_ns)
             redlock__tls_sent(link->tls, (size_t)sent);
         else if (sent > 0)
             redlock__node_sent(node, (size_t)sent, now_ns);
-        else if (errno == EAGAIN || errno == EWOULDBLOCK)
+        if (sent > 0 && link->tls == NULL && (size_t)sent == len)
+            return;
+        if (sent > 0)
+            continue;
+        if (errno == EAGAIN || errno == EWOULDBLOCK)
             link->blocked = true, io->changes++;
         else if (errno != EINTR)
             end_sending(io, i, errno, now_ns);

@@ -16,8 +16,9 @@ static void silence_locked(redlock_lock *lock)
 {
     redlock_client *client = lock->client;
 
-    if (lock->extras != NULL)
-        lock->extras->on_event = NULL;
+    if (lock->extras == NULL)
+        return; /* it never had one */
+    lock->extras->on_event = NULL;
     redlock__unqueue_callback_locked(lock);
     if (lock->call != NULL && lock->lease != NULL) /* in that callback */
         redlock__engine_stop(client->engine, lock->lease, REDLOCK_CANCELLED, redlock__clock_ns());

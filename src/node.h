@@ -49,8 +49,8 @@ struct redlock__node_config {
     uint32_t database; /* 0: no SELECT */
     int64_t connect_timeout_ns;
     int64_t silence_limit_ns;
-    uint64_t seed;   /* for the jitter of the back-off */
-    bool plain;      /* the greeting asks nothing about the primary */
+    uint64_t seed;              /* for the jitter of the back-off */
+    bool plain;                 /* the greeting asks nothing about the primary */
     struct redlock__nodes *all; /* NULL: it is of none */
     uint32_t bit;               /* its own there */
 };

@@ -214,15 +214,16 @@ void redlock__explain_unsent(struct redlock__engine *engine, struct redlock__lea
 static void report_unsent(struct redlock__engine *engine, struct redlock__lease *lease,
                           uint32_t sent, int64_t now_ns)
 {
+    uint32_t unsent = (uint32_t)((UINT64_C(1) << engine->n) - 1) & ~sent;
     struct redlock__lease_news news = {
         .command = lease->round_command, .round_no = lease->round_no, .random = &engine->random};
     uint32_t cut = 0; /* asked of the grant now: an answer may end the lease */
 
-    if (news.command == REDLOCK__CMD_EXTEND)
+    if (unsent != 0 && news.command == REDLOCK__CMD_EXTEND)
         cut = redlock__grant_cut(lease->grant, lease->extend_ttl_ms);
-    for (uint32_t i = 0; i < engine->n; i++) {
-        if ((sent >> i & 1) != 0)
-            continue;
+    for (; unsent != 0; unsent &= unsent - 1) {
+        uint32_t i = redlock__first(unsent);
+
         news.node = i;
         news.vote = unsent_vote(engine, i, news.command);
         news.text = unsent_text(engine, i, news.command, news.vote);
