@@ -322,6 +322,46 @@ int64_t driver_last_number(const struct driver *driver, const char *name)
     return last ? strtoll(last, NULL, 10) : -1;
 }
 
+/* ---- secrets --------------------------------------------------------------- */
+
+static void expect_secret_not_in(const char *text)
+{
+    static const char *const parts[] = {"Xyzzy", "plugh"};
+
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        const char *at = strstr(text, parts[i]);
+
+        ck_assert_msg(at == NULL, "%.80s", at);
+    }
+}
+
+void driver_expect_secret_kept(const struct driver *driver)
+{
+    expect_secret_not_in(driver->out.bytes);
+    expect_secret_not_in(driver->err.bytes);
+}
+
+void driver_expect_secret_hidden(pid_t pid)
+{
+    char path[64], text[4096];
+    FILE *file;
+    size_t length;
+
+    snprintf(path, sizeof path, "/proc/%ld/cmdline", (long)pid);
+    file = fopen(path, "re");
+    ck_assert_ptr_nonnull(file);
+    length = fread(text, 1, sizeof text - 1, file);
+    fclose(file);
+    for (size_t i = 0; i < length; i++)
+        text[i] = text[i] == '\0' ? ' ' : text[i];
+    text[length] = '\0';
+    ck_assert_ptr_nonnull(strstr(text, "--node"));
+    expect_secret_not_in(text);
+    ck_assert_ptr_null(strstr(text, "default"));
+}
+
+/* ---- files ----------------------------------------------------------------- */
+
 const char *driver_file(const char *text, char path[64])
 {
     int fd;

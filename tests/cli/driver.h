@@ -62,6 +62,15 @@ int driver_run(struct driver *driver, const char *const *words);
 #define START(driver, ...) driver_start(driver, WORDS(__VA_ARGS__))
 #define RUN(driver, ...) driver_run(driver, WORDS(__VA_ARGS__))
 
+/* A password of primaries that no command may ever say. */
+#define DRIVER_PASSWORD "Xyzzy-plugh-42"
+
+/* No part of it is in the output, on either stream. */
+void driver_expect_secret_kept(const struct driver *driver);
+
+/* Nor in what ps(1) shows of a process that was given primaries by --node; nor the user's name. */
+void driver_expect_secret_hidden(pid_t pid);
+
 /* Keys pressed on its terminal. */
 void driver_type(const struct driver *driver, const char *keys);
 

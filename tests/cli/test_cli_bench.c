@@ -17,6 +17,7 @@ enum {
 };
 
 #define MOMENT "--rounds", "1", "--seconds", "100ms"
+#define IN_FULL "--rounds", "1", "--seconds", "500ms"
 
 static struct driver driver;
 
@@ -180,7 +181,7 @@ START_TEST(interrupted_it_shows_what_it_has)
 {
     driver_set_nodes(NULL, 0);
     driver_start(&driver,
-                 (const char *const[]){"bench", MOMENT, "--leases", "1", "cycle", "held", NULL});
+                 (const char *const[]){"bench", IN_FULL, "--leases", "1", "cycle", "held", NULL});
     driver_expect(&driver, "redlock: held: ");
     ck_assert_int_eq(kill(driver.pid, SIGINT), 0);
     ck_assert_int_eq(driver_wait(&driver), 130);
@@ -192,12 +193,51 @@ END_TEST
 START_TEST(interrupted_before_it_has_anything)
 {
     driver_set_nodes(NULL, 0);
-    driver_start(&driver, (const char *const[]){"bench", MOMENT, "--leases", "1", "held", NULL});
+    driver_start(&driver, (const char *const[]){"bench", IN_FULL, "--leases", "1", "held", NULL});
     driver_expect(&driver, "redlock: held: ");
     ck_assert_int_eq(kill(driver.pid, SIGINT), 0);
     ck_assert_int_eq(driver_wait(&driver), 130);
     ck_assert_str_eq(driver.out.bytes, "");
     expect_err("nothing was measured yet");
+}
+END_TEST
+
+/* ---- the work that holds for long ------------------------------------------------------- */
+
+static bool no_key_is_left(void)
+{
+    for (int i = 0; i < N; i++)
+        if (servers_command(i, "KEYS", "redlock-bench:*", NULL)[0] != '\0')
+            return false;
+    return true;
+}
+
+START_TEST(a_moment_is_enough_for_a_look)
+{
+    named();
+    ck_assert_int_eq(RUN_BENCH("--json", MOMENT, "--leases", "20", "held"), 0);
+    expect_err("redlock: held: round 1 of 1: 20 leases held for 0 of 0.1 s");
+    expect_out("{\"work\":\"held\",\"figure\":\"leases kept for a moment\",\"unit\":\"\","
+               "\"ours\":20,\"base\":20,");
+    expect_out("\"figure\":\"memory per lease, but its name\"");
+    AWAIT(no_key_is_left());
+    ck_assert_int_eq(RUN_BENCH("--quiet", MOMENT, "--leases", "1", "held"), 0);
+    ck_assert_str_eq(driver.err.bytes, "");
+    servers_stop();
+}
+END_TEST
+
+/* Nobody waits for them here. */
+START_TEST(a_signal_ends_three_ttls_of_holding)
+{
+    named();
+    driver_start(&driver, (const char *const[]){"bench", IN_FULL, "--leases", "20", "held", NULL});
+    driver_expect(&driver, "redlock: held: round 1 of 1: 20 leases held for 0 of 90 s\n");
+    ck_assert_int_eq(kill(driver.pid, SIGTERM), 0);
+    ck_assert_int_eq(driver_wait(&driver), 128 + SIGTERM);
+    ck_assert_str_eq(driver.out.bytes, "");
+    AWAIT(no_key_is_left());
+    servers_stop();
 }
 END_TEST
 
@@ -265,6 +305,8 @@ static Suite *bench_suite(void)
     tcase_add_test(tcase, a_check_fails_where_a_limit_was_missed);
     tcase_add_test(tcase, interrupted_it_shows_what_it_has);
     tcase_add_test(tcase, interrupted_before_it_has_anything);
+    tcase_add_test(tcase, a_moment_is_enough_for_a_look);
+    tcase_add_test(tcase, a_signal_ends_three_ttls_of_holding);
     tcase_add_loop_test(tcase, native_commands_against_scripts, 0, FLAVOURS);
     suite_add_tcase(suite, tcase);
     return suite;

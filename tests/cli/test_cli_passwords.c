@@ -10,7 +10,7 @@
 #include "servers.h"
 #include "worker.h"
 
-#define PASSWORD "Xyzzy-plugh-42"
+#define PASSWORD DRIVER_PASSWORD
 
 static struct driver driver;
 static struct worker_board *board;
@@ -38,10 +38,7 @@ static const char *address(int i)
 
 static void expect_secret_kept(void)
 {
-    ck_assert_ptr_null(strstr(driver.out.bytes, "Xyzzy"));
-    ck_assert_ptr_null(strstr(driver.err.bytes, "Xyzzy"));
-    ck_assert_ptr_null(strstr(driver.out.bytes, "plugh"));
-    ck_assert_ptr_null(strstr(driver.err.bytes, "plugh"));
+    driver_expect_secret_kept(&driver);
 }
 
 static void expect_said(const char *text)
@@ -100,26 +97,6 @@ START_TEST(test_wrong_password_is_not_told_either)
 }
 END_TEST
 
-/* What ps(1) shows of a process. */
-static void expect_hidden(pid_t pid)
-{
-    char path[64], text[4096];
-    FILE *file;
-    size_t length;
-
-    snprintf(path, sizeof path, "/proc/%ld/cmdline", (long)pid);
-    file = fopen(path, "re");
-    ck_assert_ptr_nonnull(file);
-    length = fread(text, 1, sizeof text - 1, file);
-    fclose(file);
-    for (size_t i = 0; i < length; i++)
-        text[i] = text[i] == '\0' ? ' ' : text[i];
-    text[length] = '\0';
-    ck_assert_ptr_nonnull(strstr(text, "--node"));
-    ck_assert_ptr_null(strstr(text, "Xyzzy"));
-    ck_assert_ptr_null(strstr(text, "default"));
-}
-
 START_TEST(test_password_in_an_argument_is_overwritten)
 {
     char uris[3][128];
@@ -129,8 +106,8 @@ START_TEST(test_password_in_an_argument_is_overwritten)
     START(&driver, "run", "-vv", "--json", "--node", uris[0], "--node", uris[1], "k", "--node",
           uris[2], "--", worker_program(), "--worker", worker_board_path(), "-");
     worker_wait(board, 1);
-    expect_hidden(driver.pid);
-    expect_hidden(driver_child_of(driver.pid));
+    driver_expect_secret_hidden(driver.pid);
+    driver_expect_secret_hidden(driver_child_of(driver.pid));
     board->stop = 1 + 2;
     ck_assert_int_eq(driver_wait(&driver), 2);
     expect_secret_kept();

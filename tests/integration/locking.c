@@ -98,3 +98,44 @@ int is_settled(const redlock_client *client, size_t n)
     }
     return pending == 0 && ready == n;
 }
+
+redlock_client *settled_five(void)
+{
+    redlock_options options = options_for(servers_uris(), N);
+    redlock_client *client;
+
+    options.node_timeout_ms = 5000;
+    client = new_client(&options);
+    AWAIT(is_settled(client, N));
+    return client;
+}
+
+void acquire_all(redlock_client *client, redlock_lock **locks, uint32_t count, uint32_t at_once,
+                 const redlock_lock_options *options)
+{
+    for (uint32_t begun = 0; begun < count; begun += at_once) {
+        for (uint32_t i = begun; i < begun + at_once; i++)
+            if (redlock_start_acquire(client, &i, sizeof i, options, &locks[i]) != 0)
+                ck_abort_msg("not begun");
+        for (uint32_t i = begun; i < begun + at_once; i++) {
+            AWAIT(redlock_poll_result(locks[i]) != REDLOCK_PENDING);
+            if (redlock_poll_result(locks[i]) != REDLOCK_OK)
+                ck_abort_msg("not held: %s", redlock_strerror(redlock_poll_result(locks[i])));
+        }
+    }
+}
+
+void release_all(redlock_lock **locks, uint32_t count, uint32_t at_once)
+{
+    for (uint32_t begun = 0; begun < count; begun += at_once) {
+        for (uint32_t i = begun; i < begun + at_once; i++)
+            if (redlock_start_release(locks[i]) != 0)
+                ck_abort_msg("no release begun");
+        for (uint32_t i = begun; i < begun + at_once; i++) {
+            int rc = redlock_release(locks[i]);
+
+            if (rc != REDLOCK_OK)
+                ck_abort_msg("not released: %s", redlock_strerror(rc));
+        }
+    }
+}

@@ -28,6 +28,14 @@ redlock_lock *acquire(redlock_client *client, const redlock_lock_options *option
 /* Acquires "job" and releases it. */
 int try_lock(redlock_client *client, const redlock_lock_options *options);
 int has_key(int i);
+/* Locks on as many names, `at_once` of them begun before they are waited for; `count` is a multiple
+ * of that. The test fails if one is not held. */
+void acquire_all(redlock_client *client, redlock_lock **locks, uint32_t count, uint32_t at_once,
+                 const redlock_lock_options *options);
+/* The test fails if one was not held till then. */
+void release_all(redlock_lock **locks, uint32_t count, uint32_t at_once);
+/* Of the five servers, connected to all of them, and patient on a busy machine. */
+redlock_client *settled_five(void);
 /* Connected to n, and nothing is owed: every answer so far has been read. */
 int is_settled(const redlock_client *client, size_t n);
 

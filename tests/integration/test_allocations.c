@@ -17,6 +17,7 @@ enum {
     WARM = 100,
     CYCLES = 1000,
     HELD = 4000,
+    AT_ONCE = 8,     /* few: a connection keeps the room that its requests once took */
     MOST_BYTES = 680 /* of a lease on five primaries, beyond its name; a seventh is what connections
                         keep room for */
 };
@@ -62,17 +63,6 @@ static void start_five(void)
     servers_start(N);
 }
 
-static redlock_client *settled_client(void)
-{
-    redlock_options options = options_for(servers_uris(), N);
-    redlock_client *client;
-
-    options.node_timeout_ms = 5000; /* on a busy machine as well */
-    client = new_client(&options);
-    AWAIT(is_settled(client, N));
-    return client;
-}
-
 static void ignore(void *context, redlock_lock *lock, redlock_event event)
 {
     (void)context;
@@ -105,7 +95,7 @@ static void cycle(redlock_client *client, const redlock_lock_options *options)
  * and then, where more answers are late than ever before. */
 START_TEST(test_warm_cycles_allocate_nothing)
 {
-    redlock_client *client = settled_client();
+    redlock_client *client = settled_five();
     redlock_lock_options options = lock_options(10000, 0);
     redlock_cancel_handle *cancel = NULL;
 
@@ -133,37 +123,27 @@ START_TEST(test_warm_cycles_allocate_nothing)
 }
 END_TEST
 
-static void hold(redlock_client *client, redlock_lock *locks[HELD])
-{
-    redlock_lock_options options;
-
-    redlock_lock_options_init(&options);
-    options.ttl_ms = 30000;
-    options.renew = 1;
-    for (uint32_t i = 0; i < HELD; i++)
-        if (redlock_acquire(client, &i, sizeof i, &options, &locks[i]) != 0)
-            ck_abort_msg("not acquired");
-}
-
 /* By all of this process's memory in use, with what malloc adds to each piece. */
 START_TEST(test_memory_of_a_held_lease)
 {
     static redlock_lock *locks[HELD];
-    redlock_client *client = settled_client();
+    redlock_client *client = settled_five();
+    redlock_lock_options options;
     size_t before, bytes;
 
+    redlock_lock_options_init(&options);
+    options.ttl_ms = 30000;
+    options.renew = 1;
     for (int i = 0; i < WARM; i++)
         assert_rc(try_lock(client, NULL), REDLOCK_OK);
     before = mallinfo2().uordblks;
-    hold(client, locks);
+    acquire_all(client, locks, HELD, AT_ONCE, &options);
     AWAIT(is_settled(client, N));
     bytes = (mallinfo2().uordblks - before) / HELD - sizeof(uint32_t);
     printf("a held lease: %zu bytes\n", bytes);
     if (MEASURED)
         ck_assert_uint_le(bytes, MOST_BYTES);
-    for (uint32_t i = 0; i < HELD; i++)
-        if (redlock_release(locks[i]) != 0)
-            ck_abort_msg("not released");
+    release_all(locks, HELD, AT_ONCE);
     redlock_client_free(client);
 }
 END_TEST

@@ -21,33 +21,6 @@ enum {
     AT_ONCE = 500 /* begun before they are waited for */
 };
 
-static void hold_many(redlock_client *client, redlock_lock *locks[MANY],
-                      const redlock_lock_options *options)
-{
-    for (uint32_t begun = 0; begun < MANY; begun += AT_ONCE) {
-        for (uint32_t i = begun; i < begun + AT_ONCE; i++)
-            if (redlock_start_acquire(client, &i, sizeof i, options, &locks[i]) != 0)
-                ck_abort_msg("not begun");
-        for (uint32_t i = begun; i < begun + AT_ONCE; i++)
-            AWAIT(redlock_poll_result(locks[i]) != REDLOCK_PENDING);
-    }
-}
-
-static void release_many(redlock_lock *locks[MANY])
-{
-    for (uint32_t begun = 0; begun < MANY; begun += AT_ONCE) {
-        for (uint32_t i = begun; i < begun + AT_ONCE; i++)
-            if (redlock_start_release(locks[i]) != 0)
-                ck_abort_msg("no release begun");
-        for (uint32_t i = begun; i < begun + AT_ONCE; i++) {
-            int rc = redlock_release(locks[i]);
-
-            if (rc != REDLOCK_OK)
-                ck_abort_msg("not released: %s", redlock_strerror(rc));
-        }
-    }
-}
-
 static redlock_stats counters(const redlock_client *client)
 {
     redlock_stats stats = {.size = sizeof stats};
@@ -64,25 +37,21 @@ static void start_five(void)
 START_TEST(test_many_leases_are_renewed)
 {
     static redlock_lock *locks[MANY];
-    redlock_options slow = options_for(servers_uris(), N);
     redlock_lock_options options = lock_options(20000, 0);
-    redlock_client *client;
+    redlock_client *client = settled_five();
     uint32_t held = 0;
 
-    slow.node_timeout_ms = 5000;
-    client = new_client(&slow);
     options.renew = 1;
     options.results = NULL;
     options.result_count = 0;
-    AWAIT(is_settled(client, N));
-    hold_many(client, locks, &options);
+    acquire_all(client, locks, MANY, AT_ONCE, &options);
     AWAIT(counters(client).extended >= 2 * (uint64_t)MANY);
     for (uint32_t i = 0; i < MANY; i++)
         held += redlock_is_held(locks[i]) != 0;
     ck_assert_uint_eq(held, MANY);
     ck_assert_uint_eq(counters(client).lost, 0);
     ck_assert_uint_eq(counters(client).disconnects, 0);
-    release_many(locks);
+    release_all(locks, MANY, AT_ONCE);
     for (int i = 0; i < N; i++)
         AWAIT(strcmp(servers_command(i, "DBSIZE", NULL), "0") == 0);
     ck_assert_uint_eq(counters(client).leases, 0);

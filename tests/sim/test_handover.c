@@ -125,6 +125,7 @@ START_TEST(a_wake_up_that_overtakes_the_removals_is_not_lost)
 {
     struct line line = line_new(1920 + (uint64_t)_i, 10, 4000);
     struct sim *sim = line.sim;
+    line.locks[1]->lease->tries = 10; /* as after a long wait, with long pauses */
     uint64_t attempts = sim_stats(sim, 1).attempts;
     int64_t late_ms = _i * 3;
     int64_t pause_ms = INT64_C(10) << (1 + (3 + late_ms) / 10); /* the longest it may be in then */
@@ -145,6 +146,61 @@ START_TEST(a_wake_up_that_overtakes_the_removals_is_not_lost)
     ck_assert_int_eq(sim_wait(sim, line.held), REDLOCK_OK);
     sim_forget(sim, line.held, false);
     line_end(&line);
+}
+END_TEST
+
+/* Whoever stood in line before it asked knows nothing yet: where no wake-up comes it asks, and then
+ * looks. */
+START_TEST(who_has_not_asked_yet_does_not_look)
+{
+    struct line line = line_new(1940 + (uint64_t)_i, 3000, 6000);
+    struct sim *sim = line.sim;
+    uint64_t attempts[1 + WAITERS];
+    for (uint32_t k = 1; k <= WAITERS; k++) {
+        ck_assert_int_eq(line.locks[k]->lease->last_reason, REDLOCK_PENDING);
+        attempts[k] = sim_stats(sim, k).attempts;
+    }
+    sim_run(sim, 3100 * SIM_MS);
+    for (uint32_t k = 1; k <= WAITERS; k++) {
+        ck_assert_uint_eq(sim_stats(sim, k).attempts, attempts[k] + 1);
+        ck_assert_int_eq(line.locks[k]->lease->last_reason, REDLOCK_BUSY);
+    }
+    ck_assert_int_eq(sim_release_now(sim, line.held), REDLOCK_OK);
+    line_end(&line);
+}
+END_TEST
+
+/* As long as wake-ups are trusted, each pause is an eighth of the longest at least: also those
+ * behind a look, of which the first are short. */
+START_TEST(who_trusts_in_wake_ups_hardly_looks)
+{
+    struct line line = line_new(2010 + (uint64_t)_i, 3000, 6000);
+    struct sim *sim = line.sim;
+    line.held->lease->terms->retry_base_ms = 10; /* it leaves the name alone no longer than that */
+    ck_assert_int_eq(sim_release_now(sim, line.held), REDLOCK_OK);
+    int64_t since_ns = sim->now_ns;
+    line.locks[0] = wait_for(sim, 0, 10, 1200);
+    ck_assert_int_eq(sim_wait(sim, line.locks[1]), REDLOCK_OK);
+    while (line.locks[0]->lease->last_reason != REDLOCK_BUSY && sim->now_ns < since_ns + SIM_S)
+        sim_run(sim, SIM_MS);
+    sim_run(sim, 10 * SIM_MS); /* it has asked, and how long the key lives */
+    uint64_t looks = sim_count(sim, SIM_ALL, SIM_PTTL);
+    while (sim_count(sim, SIM_ALL, SIM_PTTL) == looks && sim->now_ns < since_ns + SIM_S)
+        sim_run(sim, SIM_MS);
+    sim_run(sim, 5 * SIM_MS);
+    ck_assert_int_le(sim->now_ns - since_ns, 700 * SIM_MS);
+    ck_assert_uint_eq(sim_count(sim, SIM_ALL, SIM_PTTL), looks + 3);
+    sim_run(sim, 140 * SIM_MS);
+    ck_assert_uint_eq(sim_count(sim, SIM_ALL, SIM_PTTL), looks + 3);
+    sim_cancel(sim, line.locks[0]);
+    sim_forget(sim, line.locks[0], false);
+    ck_assert_int_eq(sim_release_now(sim, line.locks[1]), REDLOCK_OK);
+    for (uint32_t k = 2; k <= WAITERS; k++) {
+        ck_assert_int_eq(sim_wait(sim, line.locks[k]), REDLOCK_OK);
+        ck_assert_int_eq(sim_release_now(sim, line.locks[k]), REDLOCK_OK);
+    }
+    sim_run(sim, 10 * SIM_S);
+    scenario_end(sim);
 }
 END_TEST
 
@@ -180,6 +236,115 @@ START_TEST(where_the_line_is_gone_nothing_stays)
     sim_run(sim, 10 * SIM_S);
     ck_assert_uint_eq(sim_present(sim, "redlock:wake:k"), 0);
     ck_assert_uint_eq(sim_present(sim, "redlock:waiting:k"), 0);
+    scenario_end(sim);
+}
+END_TEST
+
+/* Nor does the one who pushed stand back for them, once it hears that nobody took it: not where it
+ * comes later, and not where it has come already. */
+START_TEST(nobody_in_line_is_nobody_to_stand_back_for)
+{
+    struct line line = line_new(2060 + (uint64_t)_i, 3000, 6000);
+    struct sim *sim = line.sim;
+    bool already = _i % 2 != 0;
+    for (uint32_t k = 1; k <= WAITERS; k++) {
+        sim_cancel(sim, line.locks[k]);
+        sim_forget(sim, line.locks[k], false);
+    }
+    sim_run(sim, 2 * SIM_MS);
+    ck_assert_uint_eq(blocked(sim), 0);
+    for (uint32_t i = 0; i < 5; i++) /* or it would be woken by what it pushed itself */
+        sim_error(sim, i, SIM_BLPOP, "NOPERM no permissions to run it");
+    if (already)
+        sim_hold(sim, 0, (int)line.node, SIM_DOWN);
+    ck_assert_int_eq(sim_release_now(sim, line.held), REDLOCK_OK);
+    if (!already)
+        sim_run(sim, 2 * SIM_MS);
+    int64_t since_ns = sim->now_ns;
+    struct sim_lock *lock = wait_for(sim, 0, 3000, 6000);
+    if (already) {
+        sim_run(sim, 20 * SIM_MS);
+        ck_assert_int_eq(lock->lease->last_reason, REDLOCK_PENDING);
+        ck_assert(lock->running);
+        sim_deliver(sim, 0, SIM_ALL);
+        since_ns = sim->now_ns;
+    }
+    ck_assert_int_eq(sim_wait(sim, lock), REDLOCK_OK);
+    ck_assert_int_le(sim->now_ns - since_ns, 3 * SIM_MS);
+    ck_assert_int_eq(sim_release_now(sim, lock), REDLOCK_OK);
+    sim_heal(sim);
+    sim_run(sim, 10 * SIM_S);
+    scenario_end(sim);
+}
+END_TEST
+
+/* The lock was got while the primary with the line was away, so none of those that have the key can
+ * tell of the line: nobody is woken elsewhere, and that nobody waits there says nothing. */
+START_TEST(the_line_is_at_a_primary_that_never_had_the_key)
+{
+    struct line line = line_new(2100 + (uint64_t)_i, 3000, 6000);
+    struct sim *sim = line.sim;
+    line.held->lease->terms->retry_base_ms = 10; /* it leaves the name alone no longer than that */
+    ck_assert_int_eq(sim_release_now(sim, line.held), REDLOCK_OK);
+    sim_run(sim, 2 * SIM_MS);
+    line.locks[0] = wait_for(sim, 0, 10, 20);
+    sim_refuse(sim, 0, (int)line.node, true);
+    sim_cut(sim, 0, (int)line.node, false);
+    for (uint32_t k = 1; k <= WAITERS; k++) {
+        ck_assert_int_eq(sim_wait(sim, line.locks[k]), REDLOCK_OK);
+        ck_assert_int_eq(sim_release_now(sim, line.locks[k]), REDLOCK_OK);
+    }
+    ck_assert_int_eq(sim_wait(sim, line.locks[0]), REDLOCK_OK);
+    for (uint32_t k = 1; k <= WAITERS; k++)
+        line.locks[k] = wait_for(sim, k, 3000, 6000);
+    sim_refuse(sim, 0, (int)line.node, false);
+    for (int ms = 0; ms < 500 && sim_conn_of(sim, 0, line.node) == NULL; ms++)
+        sim_run(sim, SIM_MS);
+    sim_run(sim, 5 * SIM_MS);
+    ck_assert_ptr_nonnull(sim_conn_of(sim, 0, line.node));
+    for (uint32_t i = 0; i < 5; i++)
+        if (i != line.node) /* that client 0 stood there meanwhile */
+            sim_vanish(sim, i, "redlock:waiting:k");
+    ck_assert_uint_eq(sim_where(sim, line.locks[0]) >> line.node & 1, 0);
+    ck_assert_uint_eq(sim_present(sim, "redlock:waiting:k"), UINT32_C(1) << line.node);
+    uint64_t pushed = sim_count(sim, SIM_ALL, SIM_LPUSH);
+    ck_assert_int_eq(sim_release_now(sim, line.locks[0]), REDLOCK_OK);
+    sim_run(sim, 3 * SIM_MS);
+    ck_assert_uint_eq(sim_count(sim, SIM_ALL, SIM_LPUSH), pushed);
+    line.locks[0] = wait_for(sim, 0, 3000, 6000); /* it stands back for them, as before */
+    sim_run(sim, 20 * SIM_MS);
+    ck_assert_int_eq(line.locks[0]->lease->last_reason, REDLOCK_PENDING);
+    ck_assert(line.locks[0]->running);
+    for (uint32_t k = 0; k <= WAITERS; k++) {
+        sim_cancel(sim, line.locks[k]);
+        sim_forget(sim, line.locks[k], false);
+    }
+    sim_run(sim, 10 * SIM_S);
+    scenario_end(sim);
+}
+END_TEST
+
+/* Those of one client leave the name alone after each eighth of them. Where nobody is known to
+ * wait, only one such gap in eight is kept, and that is a quarter as long. */
+START_TEST(gaps_for_nobody_are_few_and_short)
+{
+    enum {
+        TURNS = 8 * 16 + 4
+    };
+    struct sim *sim = scenario_new(5, 1, 2080 + (uint64_t)_i);
+    struct sim_lock *locks[TURNS];
+    uint32_t gaps = 0;
+    for (int k = 0; k < TURNS; k++)
+        locks[k] = wait_for(sim, 0, 100, 200);
+    for (int k = 0; k < TURNS; k++) {
+        int64_t since_ns = sim->now_ns;
+        ck_assert_int_eq(sim_wait(sim, locks[k]), REDLOCK_OK);
+        gaps += sim->now_ns - since_ns >= 15 * SIM_MS;
+        ck_assert_int_le(sim->now_ns - since_ns, 30 * SIM_MS);
+        ck_assert_int_eq(sim_release_now(sim, locks[k]), REDLOCK_OK);
+    }
+    ck_assert_uint_eq(gaps, 2);
+    sim_run(sim, 5 * SIM_S);
     scenario_end(sim);
 }
 END_TEST
@@ -248,7 +413,12 @@ int main(void)
     TCase *t = scenario_case(suite, "in line", 30);
     tcase_add_loop_test(t, the_next_is_woken_with_the_removal, 0, 20);
     tcase_add_loop_test(t, a_wake_up_that_overtakes_the_removals_is_not_lost, 0, 20);
+    tcase_add_loop_test(t, who_has_not_asked_yet_does_not_look, 0, 10);
+    tcase_add_loop_test(t, who_trusts_in_wake_ups_hardly_looks, 0, 20);
     tcase_add_loop_test(t, where_the_line_is_gone_nothing_stays, 0, 20);
+    tcase_add_loop_test(t, nobody_in_line_is_nobody_to_stand_back_for, 0, 20);
+    tcase_add_loop_test(t, the_line_is_at_a_primary_that_never_had_the_key, 0, 10);
+    tcase_add_loop_test(t, gaps_for_nobody_are_few_and_short, 0, 10);
     tcase_add_loop_test(t, nobody_is_woken_with_too_few_removals, 0, 10);
     tcase_add_loop_test(t, that_somebody_waits_is_said_once_a_second, 0, 5);
     return scenario_main(suite);

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <time.h>
+#include <unistd.h>
 
 int64_t bench_now_ns(void)
 {
@@ -45,6 +46,21 @@ bool bench_fail(struct bench *bench, const char *format, ...)
     if (bench->results->say)
         fprintf(stderr, "redlock: %s%s%s\n", work ? work->name : "", work ? ": " : "", text);
     return false;
+}
+
+void bench_tell(const struct bench *bench, const char *format, ...)
+{
+    bool overwrite = isatty(STDERR_FILENO) != 0;
+    char text[512];
+    va_list list;
+
+    va_start(list, format);
+    vsnprintf(text, sizeof text, format, list);
+    va_end(list);
+    if (bench->results->say)
+        fprintf(stderr, "%s%s: round %u of %u: %s%s",
+                overwrite ? "\r\033[K" : "redlock: ", bench->results->work->name, bench->round + 1,
+                bench->rounds, text, overwrite ? "" : "\n");
 }
 
 /* ---- samples ------------------------------------------------------------------ */

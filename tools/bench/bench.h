@@ -42,6 +42,11 @@ void bench_sample(struct bench *bench, const char *figure, const char *unit, dou
 /* Says on standard error why a round can't be measured; returns false. */
 __attribute__((format(printf, 2, 3))) bool bench_fail(struct bench *bench, const char *format, ...);
 
+/* Says on standard error how far a round is that takes long: in place of what was said last if that
+ * is a terminal. Not with --quiet. */
+__attribute__((format(printf, 2, 3))) void bench_tell(const struct bench *bench, const char *format,
+                                                      ...);
+
 /* One round. False: it could not be measured, which has been said. */
 typedef bool bench_round(struct bench *bench);
 

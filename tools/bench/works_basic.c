@@ -412,7 +412,7 @@ const struct bench_work bench_works_basic[] = {
     {"fenced", "acquire and release with fencing tokens", fenced_round},
     {"native", "what extend and release cost a server by its own commands, against scripts",
      works_native},
-    {"held", "many held leases with renewal, for one ttl of 30 s; see --leases", works_held},
+    {"held", "many held leases with renewal, for three ttls of 30 s; see --leases", works_held},
     {"waiting", "one waiter without end on a held name, for 10 times --seconds", works_waiting},
     {NULL, NULL, NULL},
 };

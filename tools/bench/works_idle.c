@@ -12,11 +12,14 @@
 
 #include "measure.h"
 #include "works.h"
+#include "works_client.h"
 
 #define RENEWAL_LIMIT 0.2
 #define MEMORY_ALLOWED 512 /* bytes of a lease, beyond its name */
 #define SHARE_ALLOWED 0.1  /* percent of a core */
 #define WAITING_SIDES 10   /* how many times bench->seconds it waits */
+#define HELD_SECONDS (3 * OURS_TTL_MS / 1000)
+#define HELD_TELL_SECONDS 10 /* how often it is said how far that is */
 
 static bool pause_until(const struct bench *bench, int64_t end_ns)
 {
@@ -111,10 +114,30 @@ static double lone_extend_us(struct bench *bench, redlock_client *client)
     return count > 0 ? cpu_us / count : NAN;
 }
 
+/* The time is the work's own, not --seconds, unless a look is all that is wanted. */
+static double held_seconds(const struct bench *bench)
+{
+    return fmin(works_seconds(bench, HELD_SECONDS), HELD_SECONDS);
+}
+
+static bool keep_all(const struct herd *herd, double seconds)
+{
+    int64_t start_ns = bench_now_ns();
+
+    for (double at = 0; at < seconds; at += HELD_TELL_SECONDS) {
+        double until = fmin(at + HELD_TELL_SECONDS, seconds);
+
+        bench_tell(herd->bench, "%u leases held for %g of %g s", herd->count, at, seconds);
+        if (!pause_until(herd->bench, start_ns + (int64_t)(until * 1e9)))
+            return false;
+    }
+    return true;
+}
+
 static bool hold(struct herd *herd, double lone_us)
 {
     struct bench *bench = herd->bench;
-    double before = resident(), cpu_us, memory;
+    double before = resident(), seconds = held_seconds(bench), cpu_us, memory;
     uint64_t renewed;
 
     if (!take_all(herd))
@@ -122,11 +145,13 @@ static bool hold(struct herd *herd, double lone_us)
     memory = (resident() - before) / herd->count - (double)herd->name_len;
     renewed = renewals(herd);
     cpu_us = bench_cpu_us();
-    if (!pause_until(bench, bench_now_ns() + OURS_TTL_MS * INT64_C(1000000)))
+    if (!keep_all(herd, seconds))
         return false;
     cpu_us = bench_cpu_us() - cpu_us;
     renewed = renewals(herd) - renewed;
-    bench_sample(bench, "leases kept for a ttl", "", kept(herd), herd->count, "taken", -1);
+    bench_sample(bench,
+                 seconds < HELD_SECONDS ? "leases kept for a moment" : "leases kept for three ttls",
+                 "", kept(herd), herd->count, "taken", -1);
     bench_sample(bench, "renewals", "", (double)renewed, NAN, NULL, 0);
     if (renewed > 0)
         bench_sample(bench, "CPU per renewal", "us", cpu_us / (double)renewed, lone_us,
