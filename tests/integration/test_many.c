@@ -1,9 +1,10 @@
 /*
- * Many leases in one client, on real servers. It keeps two processors busy, so nothing runs beside
- * it.
+ * Many leases and many threads of one client, on real servers. It keeps two processors busy, so
+ * nothing runs beside it.
  */
 #include <check.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,7 +19,9 @@
 #endif
 
 enum {
-    AT_ONCE = 500 /* begun before they are waited for */
+    AT_ONCE = 500, /* begun before they are waited for */
+    THREADS = 1000,
+    STACK = 256 * 1024
 };
 
 static redlock_stats counters(const redlock_client *client)
@@ -59,6 +62,75 @@ START_TEST(test_many_leases_are_renewed)
 }
 END_TEST
 
+/* ---- threads -------------------------------------------------------------- */
+
+struct thread {
+    pthread_t id;
+    uint32_t number;
+    int rc; /* the first that was not OK */
+};
+
+static struct {
+    redlock_client *client;
+    pthread_barrier_t all_hold;
+} threads;
+
+/* Each has its own; nobody lets go before all have theirs. */
+static void *hold_one(void *argument)
+{
+    struct thread *thread = argument;
+    redlock_lock_options options = lock_options(20000, 20000);
+    redlock_lock *lock = NULL;
+    int released;
+
+    options.results = NULL;
+    options.result_count = 0;
+    thread->rc =
+        redlock_acquire(threads.client, &thread->number, sizeof thread->number, &options, &lock);
+    (void)pthread_barrier_wait(&threads.all_hold);
+    if (thread->rc != REDLOCK_OK)
+        return NULL;
+    if (!redlock_is_held(lock))
+        thread->rc = REDLOCK_EXPIRED;
+    released = redlock_release(lock);
+    if (thread->rc == REDLOCK_OK)
+        thread->rc = released;
+    return NULL;
+}
+
+START_TEST(test_a_thousand_threads_share_a_client)
+{
+    static struct thread all[THREADS];
+    redlock_options slow = options_for(servers_uris(), N);
+    pthread_attr_t attributes;
+
+    slow.node_timeout_ms = 5000;
+    threads.client = new_client(&slow);
+    AWAIT(is_settled(threads.client, N));
+    ck_assert_int_eq(pthread_barrier_init(&threads.all_hold, NULL, THREADS), 0);
+    ck_assert_int_eq(pthread_attr_init(&attributes), 0);
+    ck_assert_int_eq(pthread_attr_setstacksize(&attributes, STACK), 0);
+    for (uint32_t i = 0; i < THREADS; i++) {
+        all[i].number = i;
+        ck_assert_int_eq(pthread_create(&all[i].id, &attributes, hold_one, &all[i]), 0);
+    }
+    for (uint32_t i = 0; i < THREADS; i++) {
+        ck_assert_int_eq(pthread_join(all[i].id, NULL), 0);
+        ck_assert_int_eq(all[i].rc, REDLOCK_OK);
+    }
+    ck_assert_uint_eq(counters(threads.client).acquired, THREADS);
+    ck_assert_uint_eq(counters(threads.client).attempts, THREADS);
+    ck_assert_uint_eq(counters(threads.client).disconnects, 0);
+    for (int i = 0; i < N; i++)
+        AWAIT(strcmp(servers_command(i, "DBSIZE", NULL), "0") == 0);
+    ck_assert_uint_eq(counters(threads.client).connects, N); /* one each */
+    ck_assert_uint_eq(counters(threads.client).leases, 0);
+    redlock_client_free(threads.client);
+    (void)pthread_attr_destroy(&attributes);
+    (void)pthread_barrier_destroy(&threads.all_hold);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("many");
@@ -69,6 +141,7 @@ int main(void)
     tcase_add_checked_fixture(tcase, start_five, servers_stop);
     tcase_set_timeout(tcase, 120);
     tcase_add_test(tcase, test_many_leases_are_renewed);
+    tcase_add_test(tcase, test_a_thousand_threads_share_a_client);
     suite_add_tcase(suite, tcase);
     runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);
