@@ -32,6 +32,7 @@ void fenced_mark(size_t n)
 
     options.restart_guard_ms = REDLOCK_GUARD_AUTO;
     options.max_ttl_ms = FENCED_MAX_TTL_MS;
+    options.node_timeout_ms = 500; /* as above: a loaded machine is no silent one */
     client = new_client(&options);
     redlock_init_options_init(&init);
     init.no_leases_out = 1;

@@ -35,6 +35,8 @@ enum {
     PORT_TRIES = 20,
     ANSWER_TRIES = 2000, /* ANSWER_PAUSE_MS apart: ten seconds */
     ANSWER_PAUSE_MS = 5,
+    FIRST_PAUSE_NS = 50000,
+    LONGEST_PAUSE_NS = 1000000,
     ARGUMENTS_MAX = 32,
     REPLY_MAX = 256 * 1024,
     PATH_SIZE = 64,
@@ -77,6 +79,14 @@ int64_t servers_now_ms(void)
 
     (void)clock_gettime(CLOCK_MONOTONIC, &now);
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+void servers_pause(int64_t *pause_ns)
+{
+    *pause_ns = *pause_ns == 0 ? FIRST_PAUSE_NS : *pause_ns * 2;
+    if (*pause_ns > LONGEST_PAUSE_NS)
+        *pause_ns = LONGEST_PAUSE_NS;
+    (void)nanosleep(&(struct timespec){.tv_nsec = (long)*pause_ns}, NULL);
 }
 
 /* ---- sockets ------------------------------------------------------------ */
@@ -465,7 +475,7 @@ static int wait_for_answer(struct server *server)
     return 0;
 }
 
-static int launch(struct server *server)
+static void launch(struct server *server)
 {
     pid_t parent = getpid();
 
@@ -474,18 +484,34 @@ static int launch(struct server *server)
         run_server(server, parent);
     if (server->pid < 0)
         ck_abort_msg("fork");
-    return wait_for_answer(server);
+}
+
+/* One that was launched and may not have its port yet. */
+static bool is_meant_for_another(const struct server *server)
+{
+    for (int i = 0; i < count; i++)
+        if (&servers[i] != server && servers[i].port == server->port)
+            return true;
+    return false;
 }
 
 static void launch_anywhere(struct server *server)
 {
-    for (int i = 0; i < PORT_TRIES; i++) {
+    do
         (void)close(bind_anywhere(&server->port));
-        (void)snprintf(server->uri, sizeof server->uri, "redis://127.0.0.1:%d", server->port);
-        if (launch(server))
-            return;
+    while (is_meant_for_another(server));
+    (void)snprintf(server->uri, sizeof server->uri, "redis://127.0.0.1:%d", server->port);
+    launch(server);
+}
+
+/* Until it is up, after its first launch; on other ports if somebody was quicker. */
+static void settle_anywhere(struct server *server)
+{
+    for (int i = 1; !wait_for_answer(server); i++) {
+        if (i == PORT_TRIES)
+            ck_abort_msg("redis-server does not start; is it installed?");
+        launch_anywhere(server);
     }
-    ck_abort_msg("redis-server does not start; is it installed?");
 }
 
 static void start(int n, enum kind wanted, const char *const *arguments)
@@ -514,6 +540,8 @@ static void start(int n, enum kind wanted, const char *const *arguments)
         launch_anywhere(server);
         uris[count] = server->uri;
     }
+    for (int i = 0; i < count; i++)
+        settle_anywhere(&servers[i]);
 }
 
 void servers_start(int n)
@@ -573,7 +601,8 @@ void servers_revive(int i)
 {
     ck_assert_int_eq(servers[i].pid, 0);
     for (int try = 0; try < PORT_TRIES; try++) {
-        if (launch(&servers[i]))
+        launch(&servers[i]);
+        if (wait_for_answer(&servers[i]))
             return;
         (void)poll(NULL, 0, ANSWER_PAUSE_MS); /* somebody has the port for a moment */
     }

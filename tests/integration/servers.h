@@ -21,14 +21,17 @@ enum {
 #define AWAIT(condition)                                                                           \
     do {                                                                                           \
         int64_t give_up_ms_ = servers_now_ms() + 10000;                                            \
+        int64_t pause_ns_ = 0;                                                                     \
         while (!(condition)) {                                                                     \
             ck_assert_msg(servers_now_ms() < give_up_ms_, "never: %s", #condition);                \
-            (void)poll(NULL, 0, 1);                                                                \
+            servers_pause(&pause_ns_);                                                             \
         }                                                                                          \
     } while (0)
 
 /* A clock for such bounds. */
 int64_t servers_now_ms(void);
+/* Between two looks. Short at first, as most of what is awaited takes no millisecond, then one. */
+void servers_pause(int64_t *pause_ns);
 
 /*
  * What later starts run: a flavour that tools/servers.sh knows, or for NULL, as at first, the
