@@ -716,7 +716,7 @@ START_TEST(test_external_loop)
     ck_assert_int_eq(redlock_start_release(lock), 0);
     ck_assert_int_eq(finish(client, lock), 0);
     ck_assert_int_eq(redlock_release(lock), 0);
-    ck_assert_int_eq(servers_with_key("job"), 0);
+    AWAIT(servers_with_key("job") == 0);
     redlock_client_free(client);
 }
 END_TEST

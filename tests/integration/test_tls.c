@@ -65,7 +65,7 @@ START_TEST(test_acquire_extend_release)
     assert_rc(redlock_adopt(client, "job", 3, token, &options, &lock), REDLOCK_OK);
     assert_rc(redlock_extend(lock, 0), REDLOCK_OK);
     assert_rc(redlock_release(lock), REDLOCK_OK);
-    ck_assert_int_eq(servers_with_key("job"), 0);
+    AWAIT(servers_with_key("job") == 0);
     redlock_client_free(client);
 }
 END_TEST
@@ -491,7 +491,7 @@ START_TEST(test_three_good_ones_are_enough)
     ck_assert_int_eq(results[0].vote, REDLOCK_VOTE_DOWN);
     ck_assert_int_eq(results[4].vote, REDLOCK_VOTE_DOWN);
     assert_rc(redlock_release(lock), REDLOCK_OK);
-    ck_assert_int_eq(servers_with_key("job"), 0);
+    AWAIT(servers_with_key("job") == 0);
     redlock_client_free(client);
 }
 END_TEST
@@ -606,7 +606,7 @@ START_TEST(test_external_loop)
     ck_assert_int_eq(redlock_start_release(lock), 0);
     assert_rc(finish(client, lock), REDLOCK_OK);
     ck_assert_int_eq(redlock_release(lock), 0);
-    ck_assert_int_eq(servers_with_key("job"), 0);
+    AWAIT(servers_with_key("job") == 0);
     redlock_client_free(client);
 }
 END_TEST
