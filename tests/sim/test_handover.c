@@ -204,6 +204,66 @@ START_TEST(who_trusts_in_wake_ups_hardly_looks)
 }
 END_TEST
 
+/* It stands behind the others and knows it, but can't be woken: its pauses stay short. */
+START_TEST(who_cant_be_woken_trusts_in_nothing)
+{
+    struct line line = line_new(2120 + (uint64_t)_i, 3000, 6000);
+    struct sim *sim = line.sim;
+    line.held->lease->terms->retry_base_ms = 10; /* it leaves the name alone no longer than that */
+    for (uint32_t i = 0; i < 5; i++)
+        sim_error(sim, i, SIM_BLPOP, "NOPERM no permissions to run it");
+    ck_assert_int_eq(sim_release_now(sim, line.held), REDLOCK_OK);
+    int64_t since_ns = sim->now_ns;
+    line.locks[0] = wait_for(sim, 0, 10, 2400);
+    ck_assert_int_eq(sim_wait(sim, line.locks[1]), REDLOCK_OK);
+    while (line.locks[0]->lease->last_reason != REDLOCK_BUSY && sim->now_ns < since_ns + SIM_S)
+        sim_run(sim, SIM_MS);
+    ck_assert_int_le(sim->now_ns - since_ns, 700 * SIM_MS);
+    sim_run(sim, 5 * SIM_MS);
+    uint64_t looks = sim_count(sim, SIM_ALL, SIM_PTTL);
+    sim_run(sim, 150 * SIM_MS); /* 20, 40, 80 */
+    ck_assert_uint_ge(sim_count(sim, SIM_ALL, SIM_PTTL), looks + 6);
+    for (uint32_t k = 0; k <= WAITERS; k++)
+        if (k != 1) {
+            sim_cancel(sim, line.locks[k]);
+            sim_forget(sim, line.locks[k], false);
+        }
+    ck_assert_int_eq(sim_release_now(sim, line.locks[1]), REDLOCK_OK);
+    sim_heal(sim);
+    sim_run(sim, 10 * SIM_S);
+    scenario_end(sim);
+}
+END_TEST
+
+/* Standing back is for those who have the time: who doesn't wait asks at once, who waits for less
+ * than a pause before the wait is over. */
+START_TEST(who_has_no_time_does_not_stand_back_for_long)
+{
+    struct line line = line_new(2140 + (uint64_t)_i, 3000, 6000);
+    struct sim *sim = line.sim;
+    struct redlock__lease_config config = sim_lock_config(30000);
+    config.wait_ms = _i % 2 == 0 ? 0 : 200;
+    config.retry_base_ms = 3000;
+    config.retry_cap_ms = 6000;
+    line.held->lease->terms->retry_base_ms = 10; /* it leaves the name alone no longer than that */
+    ck_assert_int_eq(sim_release_now(sim, line.held), REDLOCK_OK);
+    ck_assert_int_eq(sim_wait(sim, line.locks[1]), REDLOCK_OK);
+    int64_t since_ns = sim->now_ns;
+    struct sim_lock *lock = sim_acquire(sim, 0, "k", &config, NULL);
+    ck_assert_ptr_nonnull(lock);
+    ck_assert_int_eq(sim_wait(sim, lock), REDLOCK_BUSY);
+    ck_assert_int_le(sim->now_ns - since_ns, (config.wait_ms + 15) * SIM_MS);
+    sim_forget(sim, lock, false);
+    ck_assert_int_eq(sim_release_now(sim, line.locks[1]), REDLOCK_OK);
+    for (uint32_t k = 2; k <= WAITERS; k++) {
+        ck_assert_int_eq(sim_wait(sim, line.locks[k]), REDLOCK_OK);
+        ck_assert_int_eq(sim_release_now(sim, line.locks[k]), REDLOCK_OK);
+    }
+    sim_run(sim, 10 * SIM_S);
+    scenario_end(sim);
+}
+END_TEST
+
 /* They have left in the meantime: what was pushed is gone a moment later, or the next one to wait
  * asks once more than needed. */
 START_TEST(where_the_line_is_gone_nothing_stays)
@@ -415,6 +475,8 @@ int main(void)
     tcase_add_loop_test(t, a_wake_up_that_overtakes_the_removals_is_not_lost, 0, 20);
     tcase_add_loop_test(t, who_has_not_asked_yet_does_not_look, 0, 10);
     tcase_add_loop_test(t, who_trusts_in_wake_ups_hardly_looks, 0, 20);
+    tcase_add_loop_test(t, who_cant_be_woken_trusts_in_nothing, 0, 10);
+    tcase_add_loop_test(t, who_has_no_time_does_not_stand_back_for_long, 0, 10);
     tcase_add_loop_test(t, where_the_line_is_gone_nothing_stays, 0, 20);
     tcase_add_loop_test(t, nobody_in_line_is_nobody_to_stand_back_for, 0, 20);
     tcase_add_loop_test(t, the_line_is_at_a_primary_that_never_had_the_key, 0, 10);
