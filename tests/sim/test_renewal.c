@@ -66,7 +66,7 @@ START_TEST(renewal_keeps_a_lease_with_one_command_a_primary_each_third_of_the_tt
     ck_assert(sim_held(sim, lock));
     ck_assert_uint_ge(lock->renewed, 98);
     ck_assert_uint_le(lock->renewed, 100);
-    ck_assert_uint_le(sim_count(sim, SIM_ALL, SIM_ANY) - before, 5 * 100);
+    ck_assert_uint_le(sim_count(sim, SIM_ALL, SIM_ANY) - before, 5 * (lock->renewed + 1));
     ck_assert_uint_eq(lock->failing, 0);
     ck_assert_int_eq(sim_release_now(sim, lock), REDLOCK_OK);
     sim_run(sim, 10 * SIM_MS);
@@ -307,6 +307,7 @@ START_TEST(a_frozen_holder_knows_at_once_and_touches_nothing)
         ck_assert_int_eq(sim_release(sim, b), REDLOCK_OK);
     sim_run(sim, 2 * SIM_S - sim->now_ns % SIM_S);
     ck_assert(!sim_held(sim, a)); /* by the clock, before anything was processed */
+    uint32_t where = still_there ? sim_where(sim, b) : 0;
     sim_thaw_client(sim, 0);
     ck_assert(!sim_held(sim, a));
     ck_assert_int_eq(sim_extend_now(sim, a, 0), REDLOCK_EXPIRED);
@@ -314,8 +315,9 @@ START_TEST(a_frozen_holder_knows_at_once_and_touches_nothing)
     sim_run(sim, 20 * SIM_MS);
     if (still_there) {
         ck_assert(sim_held(sim, b));
-        ck_assert_uint_eq(sim_where(sim, b), 0x1f);
-        ck_assert_int_ge(sim_pttl(sim, 0, "k"), 17000);
+        ck_assert_uint_eq(sim_where(sim, b), where);
+        ck_assert_uint_ge(redlock__count(where), 3);
+        ck_assert_int_ge(sim_pttl(sim, (uint32_t)redlock__first(where), "k"), 17000);
         ck_assert_int_eq(sim_release(sim, b), REDLOCK_OK);
     }
     sim_run(sim, 20 * SIM_MS);
