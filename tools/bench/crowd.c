@@ -9,8 +9,8 @@
 
 enum {
     LOOK_MS = 20,
-    SOON_MS = 20, /* until a hundred threads run */
-    GRACE_S = 10  /* after the end, for those who still wait */
+    SOON_MS = 20, /* until all threads run, for each hundred of them */
+    GRACE_S = 10  /* after the end, for those who still wait, likewise */
 };
 
 #define NS_PER_MS INT64_C(1000000)
@@ -87,6 +87,12 @@ struct worker {
     pthread_t thread;
 };
 
+/* Begun ones count. */
+static int64_t hundreds(const struct crowd *crowd)
+{
+    return 1 + crowd->count / 100;
+}
+
 static void *run_worker(void *argument)
 {
     struct worker *worker = argument;
@@ -108,7 +114,8 @@ static void see_through(struct crowd *crowd, const struct bench *bench, unsigned
 
         if (*bench->interrupted != 0)
             atomic_store(&crowd->stop, true);
-        if ((atomic_load(&crowd->stop) || late_ns > GRACE_S * NS_PER_S) && !told) {
+        if ((atomic_load(&crowd->stop) || late_ns > hundreds(crowd) * GRACE_S * NS_PER_S) &&
+            !told) {
             told = true;
             if (crowd->lock->give_up != NULL)
                 crowd->lock->give_up(crowd->lock->context);
@@ -136,7 +143,7 @@ static bool run_threads(struct crowd *crowd, struct bench *bench, double seconds
 {
     unsigned started;
 
-    crowd->span.start_ns = bench_now_ns() + SOON_MS * (1 + crowd->count / 100) * NS_PER_MS;
+    crowd->span.start_ns = bench_now_ns() + hundreds(crowd) * SOON_MS * NS_PER_MS;
     crowd->span.end_ns = crowd->span.start_ns + (int64_t)(seconds * (double)NS_PER_S);
     started = start_workers(crowd);
     if (started < crowd->count)
