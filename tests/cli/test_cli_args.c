@@ -73,6 +73,7 @@ static const struct usage_case usage_cases[] = {
     {{"acquire", "k", "--restart-guard", "60"}, "the unit is missing"},
     {{"acquire", "k", "--sample", "1s"}, "acquire has no option --sample"},
     {{"show", "k", "--no-leases-out"}, "show has no option --no-leases-out"},
+    {{"acquire", "k", "--workers", "3"}, "acquire has no option --workers"},
     {{"show", "redlock:k"}, "is reserved"},
     {{"show", ""}, "1 to 4096 bytes"},
     {{"init", "redis://user:Xyzzy@h"}, "--replace N"},

@@ -55,6 +55,7 @@ START_TEST(figures_of_named_primaries)
     ck_assert_int_eq(RUN_BENCH("--json", MOMENT, "cycle"), 0);
     expect_out("\"primaries\":5");
     expect_out("\"own_servers\":0");
+    expect_out("\"workers\":16");
     for (size_t i = 0; i < sizeof figures / sizeof figures[0]; i++) {
         snprintf(text, sizeof text, "{\"work\":\"cycle\",\"figure\":\"%s\",\"unit\":\"us\"",
                  figures[i]);
@@ -96,6 +97,36 @@ START_TEST(what_is_no_work_is_refused)
     expect_err("the work cycle is named twice");
     ck_assert_int_eq(RUN_BENCH("--rounds", "0", "cycle"), 64);
     ck_assert_int_eq(RUN_BENCH("--seconds", "0", "cycle"), 64);
+}
+END_TEST
+
+START_TEST(a_crowd_has_from_2_to_1000)
+{
+    static const char *const wrong[] = {"1", "1001", "0", "-3", "two", "3.5", ""};
+
+    driver_set_nodes(NULL, 0);
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        ck_assert_int_eq(RUN_BENCH("--workers", wrong[i], "threads"), 64);
+        expect_err(": it must be a whole number from 2 to 1000");
+    }
+    ck_assert_int_eq(RUN_BENCH("--workers", "2", "--list"), 0);
+    ck_assert_int_eq(RUN_BENCH("--workers", "1000", "--list"), 0);
+}
+END_TEST
+
+/* Not where they are not to be started. */
+START_TEST(a_crowd_of_processes_has_at_most_64)
+{
+    driver_set_nodes((const char *const[]){"redis://127.0.0.1:1"}, 1);
+    ck_assert_int_eq(RUN_BENCH("--workers", "65", "cycle", "one-key-processes"), 64);
+    expect_err(
+        "--workers 65: the work one-key-processes takes at most 64: take fewer, or leave it out");
+    ck_assert_int_eq(RUN_BENCH("--workers", "65"), 64);
+    expect_err("--workers 65: the work one-key-processes takes at most 64: take fewer, or name "
+               "other works");
+    ck_assert_int_eq(RUN_BENCH("--workers", "64", "one-key-processes"), 69);
+    ck_assert_int_eq(RUN_BENCH("--workers", "65", "one-key"), 69);
+    ck_assert_int_eq(RUN_BENCH("--workers", "65", "--compare"), 69);
 }
 END_TEST
 
@@ -297,6 +328,8 @@ static Suite *bench_suite(void)
     tcase_add_test(tcase, servers_of_its_own);
     tcase_add_test(tcase, works_are_listed);
     tcase_add_test(tcase, what_is_no_work_is_refused);
+    tcase_add_test(tcase, a_crowd_has_from_2_to_1000);
+    tcase_add_test(tcase, a_crowd_of_processes_has_at_most_64);
     tcase_add_test(tcase, primaries_that_cant_be_measured);
     tcase_add_test(tcase, one_that_wants_a_password_is_no_table);
     tcase_add_test(tcase, no_program_to_start);

@@ -15,7 +15,8 @@
 
 enum {
     N = 5,
-    CROWD = 16
+    CROWD = 16,
+    LARGER = 20
 };
 
 #define MOMENT "--rounds", "1", "--seconds", "100ms"
@@ -102,6 +103,92 @@ START_TEST(the_base_comes_first_in_every_second_round)
     ck_assert_msg(status == 0, "%d: %s", status, driver.err.bytes);
     ck_assert_int_eq(driver_count(driver.out.bytes, "\"ours\":null"), 0);
     AWAIT(no_key_is_left());
+}
+END_TEST
+
+/* ---- crowds of another size ----------------------------------------------------------------- */
+
+static const char *const crowds[] = {"threads", "loop", "one-key", "one-key-processes"};
+
+/* Its aims are not for them. */
+START_TEST(a_smaller_crowd)
+{
+    int status = RUN(&driver, "bench", "--json", MOMENT, "--workers", "3", crowds[_i]);
+    int figures = driver_count(driver.out.bytes, "\"figure\":");
+
+    ck_assert_msg(status == 0, "%d: %s", status, driver.err.bytes);
+    ck_assert_int_eq(driver_count(driver.out.bytes, "\"workers\":3,"), 1);
+    ck_assert_int_ge(figures, 2);
+    ck_assert_int_eq(driver_count(driver.out.bytes, "\"ours\":null"), 0);
+    ck_assert_int_eq(driver_count(driver.out.bytes, "\"limit\":null,\"verdict\":\"\""), figures);
+    ck_assert_int_eq(driver_count(driver.out.bytes, "\"base_name\":\"target\""), 0);
+    AWAIT(no_key_is_left());
+}
+END_TEST
+
+START_TEST(the_usual_one_has_aims)
+{
+    int status = RUN(&driver, "bench", "--json", MOMENT, crowds[_i]);
+
+    ck_assert_msg(status == 0, "%d: %s", status, driver.err.bytes);
+    ck_assert_int_eq(driver_count(driver.out.bytes, "\"workers\":16,"), 1);
+    ck_assert_int_ge(driver_count(driver.out.bytes, "\"verdict\":\"m"), 1);
+}
+END_TEST
+
+START_TEST(a_table_says_the_size)
+{
+    ck_assert_int_eq(RUN(&driver, "bench", MOMENT, "--workers", "3", "threads"), 0);
+    ck_assert_ptr_nonnull(strstr(driver.out.bytes, " a side, crowds of 3\n"));
+}
+END_TEST
+
+START_TEST(each_of_a_larger_crowd_has_its_key)
+{
+    START(&driver, "bench", LONG, "--workers", "20", crowds[_i]);
+    AWAIT(servers_command(0, "KEYS", "redlock-bench:*:ours:19", NULL)[0] != '\0');
+    kill(driver.pid, SIGINT);
+    ck_assert_int_eq(driver_wait(&driver), 128 + SIGINT);
+    AWAIT(no_key_is_left());
+}
+END_TEST
+
+START_TEST(a_larger_crowd_of_processes)
+{
+    pid_t children[LARGER + 1];
+
+    START(&driver, "bench", LONG, "--workers", "20", "one-key-processes");
+    WAIT_UNTIL(driver_children_of(driver.pid, children, LARGER + 1) == LARGER);
+    AWAIT(!no_key_is_left());
+    kill(driver.pid, SIGINT);
+    ck_assert_int_eq(driver_wait(&driver), 128 + SIGINT);
+    expect_none_alive(children, LARGER);
+    AWAIT(no_key_is_left());
+}
+END_TEST
+
+/* 60 threads with 5 connections each, and 128 for everything else. */
+static int run_limited(const char *limit)
+{
+    char script[256];
+
+    snprintf(script, sizeof script, "%s && exec \"$0\" bench --json --workers 60 threads \"$@\"",
+             limit);
+    driver_start_program(&driver, WORDS("sh", "-c", script, REDLOCK_CLI_PATH, MOMENT), 0);
+    return driver_wait(&driver);
+}
+
+START_TEST(descriptors_are_had_as_far_as_it_goes)
+{
+    int status = run_limited("ulimit -S -n 200");
+
+    ck_assert_msg(status == 0, "%d: %s", status, driver.err.bytes);
+    expect_figure("threads", "cycles per second");
+    ck_assert_int_eq(run_limited("ulimit -n 427"), 70);
+    ck_assert_msg(strstr(driver.err.bytes, "need 428 descriptors, and at most 427 are allowed") !=
+                      NULL,
+                  "%s", driver.err.bytes);
+    ck_assert_int_eq(run_limited("ulimit -n 428"), 0);
 }
 END_TEST
 
@@ -258,6 +345,12 @@ static Suite *bench_works_suite(void)
     tcase_add_test(t, threads_on_one_key);
     tcase_add_test(t, processes_on_one_key);
     tcase_add_test(t, the_base_comes_first_in_every_second_round);
+    tcase_add_loop_test(t, a_smaller_crowd, 0, 4);
+    tcase_add_loop_test(t, the_usual_one_has_aims, 0, 4);
+    tcase_add_test(t, a_table_says_the_size);
+    tcase_add_loop_test(t, each_of_a_larger_crowd_has_its_key, 0, 2); /* threads, loop */
+    tcase_add_test(t, a_larger_crowd_of_processes);
+    tcase_add_test(t, descriptors_are_had_as_far_as_it_goes);
     tcase_add_test(t, primaries_that_are_far);
     tcase_add_test(t, primaries_that_are_broken);
     tcase_add_loop_test(t, fewer_than_five_is_said, 0, 2);

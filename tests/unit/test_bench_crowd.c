@@ -10,6 +10,12 @@
 
 #include "../../tools/bench/crowd.c"
 #include "../../tools/bench/hist.c"
+#include "../../tools/bench/threads.c"
+
+enum {
+    WORKERS = 16,
+    MANY = 40
+};
 
 static int interrupted;
 static struct bench bench;
@@ -54,7 +60,7 @@ void works_sleep_until(int64_t ns)
 static void setup(void)
 {
     interrupted = 0;
-    bench = (struct bench){.interrupted = &interrupted};
+    bench = (struct bench){.interrupted = &interrupted, .workers = WORKERS};
     clock_ns = 0;
     said[0] = '\0';
 }
@@ -128,21 +134,17 @@ END_TEST
 
 /* ---- adding up ---------------------------------------------------------------------------- */
 
-static struct crowd_tally tallies[CROWD_WORKERS];
+static struct crowd_tally tallies[WORKERS];
 static const struct crowd_span second = {.start_ns = 5, .end_ns = 5 + NS_PER_S};
 
 static bool sum(struct crowd_result *result)
 {
-    const struct crowd_tally *all[CROWD_WORKERS];
-
-    for (unsigned i = 0; i < CROWD_WORKERS; i++)
-        all[i] = &tallies[i];
-    return crowd_sum(all, &second, result);
+    return crowd_sum(tallies, WORKERS, &second, result);
 }
 
 static void give_turns(uint64_t turns)
 {
-    for (unsigned i = 0; i < CROWD_WORKERS; i++) {
+    for (unsigned i = 0; i < WORKERS; i++) {
         tallies[i] = (struct crowd_tally){.turns = turns};
         hist_add(&tallies[i].waits, (int64_t)(i + 1) * NS_PER_MS);
     }
@@ -159,8 +161,20 @@ START_TEST(turns_and_waits_are_added_up)
     ck_assert_double_eq_tol(result.turns, 160, 1e-9);
     ck_assert_double_eq_tol(result.per_second, 160, 1e-9);
     ck_assert_double_eq_tol(result.evenness, 1.5, 1e-9);
-    ck_assert_double_eq_tol(result.longest_ms, CROWD_WORKERS, 1e-9);
-    ck_assert_double_eq_tol(result.p99_ms, CROWD_WORKERS, CROWD_WORKERS / 64.0);
+    ck_assert_double_eq_tol(result.longest_ms, WORKERS, 1e-9);
+    ck_assert_double_eq_tol(result.p99_ms, WORKERS, WORKERS / 64.0);
+}
+END_TEST
+
+START_TEST(only_who_is_in_the_crowd_counts)
+{
+    struct crowd_result result;
+
+    give_turns(10);
+    tallies[3].failed = true;
+    ck_assert(crowd_sum(tallies, 3, &second, &result));
+    ck_assert_double_eq_tol(result.turns, 30, 1e-9);
+    ck_assert_double_eq_tol(result.longest_ms, 3, 1e-9);
 }
 END_TEST
 
@@ -259,7 +273,35 @@ START_TEST(one_that_fails_ends_the_crowd)
     struct crowd_result result;
 
     ck_assert(!crowd_of_threads(&bench, &lock, 1000, &result));
-    ck_assert_uint_le(atomic_load(&gate.entered), CROWD_WORKERS);
+    ck_assert_uint_le(atomic_load(&gate.entered), WORKERS);
+}
+END_TEST
+
+/* All wait until the last of them is there, and none asks again. */
+static bool enter_last(void *context, void **grip)
+{
+    struct gate *gate = context;
+
+    *grip = NULL;
+    if (atomic_fetch_add(&gate->entered, 1) + 1 == bench.workers)
+        atomic_store(&gate->open, true);
+    while (!atomic_load(&gate->open))
+        (void)sched_yield();
+    return false;
+}
+
+START_TEST(a_crowd_is_as_large_as_it_is_asked_to_be)
+{
+    static const unsigned sizes[] = {2, MANY};
+    struct gate gate = {.open = false};
+    struct crowd_lock lock = lock_of(&gate);
+    struct crowd_result result;
+
+    lock.enter = enter_last;
+    bench.workers = sizes[_i];
+    ck_assert(!crowd_of_threads(&bench, &lock, 1000, &result));
+    ck_assert_uint_eq(atomic_load(&gate.entered), sizes[_i]);
+    ck_assert_str_eq(said, "");
 }
 END_TEST
 
@@ -272,11 +314,13 @@ int main(void)
     tcase_add_test(t, turns_count_that_begin_in_time_and_all_waits);
     tcase_add_test(t, a_failure_ends_a_worker);
     tcase_add_test(t, turns_and_waits_are_added_up);
+    tcase_add_test(t, only_who_is_in_the_crowd_counts);
     tcase_add_test(t, one_without_a_turn_counts_as_half_of_one);
     tcase_add_test(t, a_failed_worker_or_none_with_a_turn_is_no_result);
     tcase_add_test(t, a_crowd_of_threads_has_turns);
     tcase_add_test(t, an_interrupted_crowd_is_made_to_give_up);
     tcase_add_test(t, one_that_fails_ends_the_crowd);
+    tcase_add_loop_test(t, a_crowd_is_as_large_as_it_is_asked_to_be, 0, 2);
     suite_add_tcase(suite, t);
 
     SRunner *runner = srunner_create(suite);

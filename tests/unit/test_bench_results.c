@@ -107,6 +107,17 @@ START_TEST(no_limit_is_no_verdict)
 }
 END_TEST
 
+START_TEST(limits_of_crowds_are_for_the_usual_size)
+{
+    bench.workers = BENCH_WORKERS;
+    ck_assert_double_eq(bench_crowd_limit(&bench, -0.9), -0.9);
+    bench.workers = BENCH_WORKERS + 1;
+    ck_assert_double_eq(bench_crowd_limit(&bench, -0.9), 0);
+    bench.workers = 2;
+    ck_assert_double_eq(bench_crowd_limit(&bench, 1.2), 0);
+}
+END_TEST
+
 START_TEST(figures_are_told_apart)
 {
     static const struct bench_work other = {.name = "other"};
@@ -134,6 +145,7 @@ static Suite *bench_results_suite(void)
     tcase_add_test(t, a_limit_from_above);
     tcase_add_test(t, a_limit_from_below);
     tcase_add_test(t, no_limit_is_no_verdict);
+    tcase_add_test(t, limits_of_crowds_are_for_the_usual_size);
     tcase_add_test(t, figures_are_told_apart);
     suite_add_tcase(suite, t);
     return suite;

@@ -114,6 +114,11 @@ void bench_sample(struct bench *bench, const char *figure, const char *unit, dou
     samples[at->count++] = (struct bench_sample_pair){ours, base};
 }
 
+double bench_crowd_limit(const struct bench *bench, double limit)
+{
+    return bench->workers == BENCH_WORKERS ? limit : 0;
+}
+
 void bench_results_free(struct bench_results *results)
 {
     for (unsigned i = 0; i < results->count; i++) {

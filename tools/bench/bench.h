@@ -14,6 +14,10 @@
 
 #include "redlock.h"
 
+enum {
+    BENCH_WORKERS = 16 /* of a crowd, unless it is said: what aims for crowds are set for */
+};
+
 struct bench {
     const char *uris[REDLOCK_MAX_NODES]; /* primaries, as the library takes them */
     unsigned n;
@@ -24,10 +28,11 @@ struct bench {
     volatile const int *interrupted; /* a signal's number: leave the round soon */
 
     const char *password; /* where a URI has none; NULL: none */
-    unsigned total;  /* uris in all: n of them are used, but for works that vary their number */
-    bool own;        /* started by the bench: may be marked anew, and changed */
-    unsigned marked; /* of its own: how many are marked as belonging together */
-    unsigned leases; /* for the work that holds many */
+    unsigned total;   /* uris in all: n of them are used, but for works that vary their number */
+    bool own;         /* started by the bench: may be marked anew, and changed */
+    unsigned marked;  /* of its own: how many are marked as belonging together */
+    unsigned leases;  /* for the work that holds many */
+    unsigned workers; /* threads, leases in flight or processes of a crowd */
 };
 
 /*
@@ -38,6 +43,9 @@ struct bench {
  */
 void bench_sample(struct bench *bench, const char *figure, const char *unit, double ours,
                   double base, const char *base_name, double limit);
+
+/* A limit of a work whose size is `workers`: none, if that is not the size it was set for. */
+double bench_crowd_limit(const struct bench *bench, double limit);
 
 /* Says on standard error why a round can't be measured; returns false. */
 __attribute__((format(printf, 2, 3))) bool bench_fail(struct bench *bench, const char *format, ...);

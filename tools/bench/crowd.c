@@ -1,16 +1,16 @@
 #include "crowd.h"
 
 #include <math.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "threads.h"
 #include "works_client.h"
 
 enum {
     LOOK_MS = 20,
-    SOON_MS = 20, /* until all threads run */
-    GRACE_S = 10  /* after the end, for those who still wait */
+    SOON_MS = 20, /* until all threads run, for each hundred of them */
+    GRACE_S = 10  /* after the end, for those who still wait, likewise */
 };
 
 #define NS_PER_MS INT64_C(1000000)
@@ -43,19 +43,19 @@ void crowd_work(const struct crowd_lock *lock, const struct crowd_span *span,
 
 /* ---- adding up -------------------------------------------------------------------------- */
 
-bool crowd_sum(const struct crowd_tally *const tallies[], const struct crowd_span *span,
+bool crowd_sum(const struct crowd_tally tallies[], unsigned count, const struct crowd_span *span,
                struct crowd_result *result)
 {
     struct hist *waits = calloc(1, sizeof *waits);
     double busiest = 0, idlest = INFINITY, turns = 0;
     bool failed = waits == NULL;
 
-    for (unsigned i = 0; i < CROWD_WORKERS && !failed; i++) {
-        failed = tallies[i]->failed;
-        hist_merge(waits, &tallies[i]->waits);
-        turns += (double)tallies[i]->turns;
-        busiest = fmax(busiest, (double)tallies[i]->turns);
-        idlest = fmin(idlest, (double)tallies[i]->turns);
+    for (unsigned i = 0; i < count && !failed; i++) {
+        failed = tallies[i].failed;
+        hist_merge(waits, &tallies[i].waits);
+        turns += (double)tallies[i].turns;
+        busiest = fmax(busiest, (double)tallies[i].turns);
+        idlest = fmin(idlest, (double)tallies[i].turns);
     }
     failed = failed || !(turns > 0);
     if (!failed)
@@ -76,20 +76,30 @@ struct crowd {
     struct crowd_span span;
     atomic_bool stop;
     atomic_uint left; /* who are done */
-    struct worker {
-        struct crowd *crowd;
-        pthread_t thread;
-        struct crowd_tally tally;
-    } workers[CROWD_WORKERS];
+    unsigned count;
+    struct worker *workers;
+    struct crowd_tally *tallies; /* one of each */
 };
+
+struct worker {
+    struct crowd *crowd;
+    struct crowd_tally *tally;
+    pthread_t thread;
+};
+
+/* Begun ones count. */
+static int64_t hundreds(const struct crowd *crowd)
+{
+    return 1 + crowd->count / 100;
+}
 
 static void *run_worker(void *argument)
 {
     struct worker *worker = argument;
     struct crowd *crowd = worker->crowd;
 
-    crowd_work(crowd->lock, &crowd->span, &crowd->stop, &worker->tally);
-    if (worker->tally.failed)
+    crowd_work(crowd->lock, &crowd->span, &crowd->stop, worker->tally);
+    if (worker->tally->failed)
         atomic_store(&crowd->stop, true);
     (void)atomic_fetch_add(&crowd->left, 1);
     return NULL;
@@ -104,7 +114,8 @@ static void see_through(struct crowd *crowd, const struct bench *bench, unsigned
 
         if (*bench->interrupted != 0)
             atomic_store(&crowd->stop, true);
-        if ((atomic_load(&crowd->stop) || late_ns > GRACE_S * NS_PER_S) && !told) {
+        if ((atomic_load(&crowd->stop) || late_ns > hundreds(crowd) * GRACE_S * NS_PER_S) &&
+            !told) {
             told = true;
             if (crowd->lock->give_up != NULL)
                 crowd->lock->give_up(crowd->lock->context);
@@ -117,39 +128,49 @@ static unsigned start_workers(struct crowd *crowd)
 {
     unsigned n = 0;
 
-    for (; n < CROWD_WORKERS; n++) {
-        crowd->workers[n].crowd = crowd;
-        if (pthread_create(&crowd->workers[n].thread, NULL, run_worker, &crowd->workers[n]) != 0)
+    for (; n < crowd->count; n++) {
+        struct worker *worker = &crowd->workers[n];
+
+        *worker = (struct worker){.crowd = crowd, .tally = &crowd->tallies[n]};
+        if (bench_thread_create(&worker->thread, run_worker, worker) != 0)
             break;
     }
     return n;
 }
 
-bool crowd_of_threads(struct bench *bench, const struct crowd_lock *lock, double seconds,
-                      struct crowd_result *result)
+static bool run_threads(struct crowd *crowd, struct bench *bench, double seconds,
+                        struct crowd_result *result)
 {
-    struct crowd *crowd = calloc(1, sizeof *crowd);
-    const struct crowd_tally *tallies[CROWD_WORKERS];
     unsigned started;
-    bool done;
 
-    if (crowd == NULL)
-        return bench_fail(bench, "no memory for a crowd");
-    crowd->lock = lock;
-    crowd->span.start_ns = bench_now_ns() + SOON_MS * NS_PER_MS;
+    crowd->span.start_ns = bench_now_ns() + hundreds(crowd) * SOON_MS * NS_PER_MS;
     crowd->span.end_ns = crowd->span.start_ns + (int64_t)(seconds * (double)NS_PER_S);
     started = start_workers(crowd);
-    if (started < CROWD_WORKERS)
+    if (started < crowd->count)
         atomic_store(&crowd->stop, true);
     see_through(crowd, bench, started);
     for (unsigned i = 0; i < started; i++)
         (void)pthread_join(crowd->workers[i].thread, NULL);
-    for (unsigned i = 0; i < CROWD_WORKERS; i++)
-        tallies[i] = &crowd->workers[i].tally;
-    done = *bench->interrupted == 0 && crowd_sum(tallies, &crowd->span, result);
-    free(crowd);
-    if (started < CROWD_WORKERS)
-        return bench_fail(bench, "only %u of %d threads could be started", started, CROWD_WORKERS);
+    if (started < crowd->count)
+        return bench_fail(bench, "only %u of %u threads could be started", started, crowd->count);
+    return *bench->interrupted == 0 &&
+           crowd_sum(crowd->tallies, crowd->count, &crowd->span, result);
+}
+
+bool crowd_of_threads(struct bench *bench, const struct crowd_lock *lock, double seconds,
+                      struct crowd_result *result)
+{
+    struct crowd crowd = {.lock = lock, .count = bench->workers};
+    bool done = false;
+
+    crowd.workers = calloc(crowd.count, sizeof *crowd.workers);
+    crowd.tallies = calloc(crowd.count, sizeof *crowd.tallies);
+    if (crowd.workers != NULL && crowd.tallies != NULL)
+        done = run_threads(&crowd, bench, seconds, result);
+    else
+        (void)bench_fail(bench, "no memory for a crowd");
+    free(crowd.tallies);
+    free(crowd.workers);
     return done;
 }
 

@@ -13,7 +13,6 @@
 #include "hist.h"
 
 enum {
-    CROWD_WORKERS = 16,
     CROWD_HOLD_NS = 1000000
 };
 
@@ -46,15 +45,19 @@ struct crowd_result {
     double evenness; /* busiest / idlest; one that had no turn counts as half of one */
     double p99_ms, longest_ms;
 };
-/* Of CROWD_WORKERS tallies. False: a worker failed, or nobody had a turn. */
-bool crowd_sum(const struct crowd_tally *const tallies[], const struct crowd_span *span,
+/* Of `count` tallies. False: a worker failed, or nobody had a turn. */
+bool crowd_sum(const struct crowd_tally tallies[], unsigned count, const struct crowd_span *span,
                struct crowd_result *result);
 
-/* A crowd of threads. False: it was said why not, or interrupted. */
+/* A crowd of bench->workers threads. False: it was said why not, or interrupted. */
 bool crowd_of_threads(struct bench *bench, const struct crowd_lock *lock, double seconds,
                       struct crowd_result *result);
 
-/* A crowd of processes, each with a client of its own. */
+/* A crowd of bench->workers processes, each with a client of its own, and so with connections to
+ * all primaries. More than CROWD_PROCESSES_MAX would measure how the machine copes with them. */
+enum {
+    CROWD_PROCESSES_MAX = 64
+};
 struct crowd_costs {
     double failed_per_turn; /* attempts that were not held */
 };

@@ -39,21 +39,22 @@ struct member {
     atomic_int state;
     char text[WORKS_TEXT_LEN];
     uint64_t attempts, acquired;
-    struct crowd_tally tally;
 };
 
 struct page {
     atomic_bool go, stop;
     struct crowd_span span;
-    struct member members[CROWD_WORKERS];
+    struct member members[CROWD_PROCESSES_MAX];
+    struct crowd_tally tallies[CROWD_PROCESSES_MAX];
 };
 
 struct family {
     struct bench *bench;
     struct page *page;
-    pid_t children[CROWD_WORKERS]; /* 0: none, or waited for */
-    int lost;                      /* status of one that ended before it was done; 0: none */
-    int error;                     /* errno of one that could not be started */
+    unsigned count;
+    pid_t children[CROWD_PROCESSES_MAX]; /* 0: none, or waited for */
+    int lost;                            /* status of one that ended before it was done; 0: none */
+    int error;                           /* errno of one that could not be started */
 };
 
 /* ---- in a child --------------------------------------------------------------------------- */
@@ -86,27 +87,28 @@ static bool await_go(struct page *page, pid_t parent)
     return atomic_load(&page->go);
 }
 
-static void take_part(struct page *page, struct member *member, redlock_client *client,
-                      const char *key)
+static void take_part(struct page *page, unsigned i, redlock_client *client, const char *key)
 {
+    struct member *member = &page->members[i];
     struct crowd_ours ours = {.client = client, .key = key};
     struct crowd_lock lock = crowd_lock_of(&ours);
     redlock_stats before = stats_of(client), after;
 
-    crowd_work(&lock, &page->span, &page->stop, &member->tally);
+    crowd_work(&lock, &page->span, &page->stop, &page->tallies[i]);
     after = stats_of(client);
     member->attempts = after.attempts - before.attempts;
     member->acquired = after.acquired - before.acquired;
-    if (member->tally.failed)
+    if (page->tallies[i].failed)
         (void)snprintf(member->text, sizeof member->text, "%s",
                        redlock_strerror(atomic_load(&ours.rc)));
 }
 
 /* Ends the process. */
-static void live(const struct family *family, struct member *member, const char *key, pid_t parent)
+static void live(const struct family *family, unsigned i, const char *key, pid_t parent)
 {
     const struct bench *bench = family->bench;
     struct page *page = family->page;
+    struct member *member = &page->members[i];
     redlock_client *client;
 
     live_with(parent);
@@ -117,9 +119,9 @@ static void live(const struct family *family, struct member *member, const char 
     }
     atomic_store(&member->state, READY);
     if (await_go(page, parent))
-        take_part(page, member, client, key);
+        take_part(page, i, client, key);
     redlock_client_free(client);
-    atomic_store(&member->state, member->tally.failed ? FAILED : DONE);
+    atomic_store(&member->state, page->tallies[i].failed ? FAILED : DONE);
     _exit(0);
 }
 
@@ -139,7 +141,7 @@ static void reap(struct family *family, unsigned i, int options)
 
 static bool goes_well(struct family *family)
 {
-    for (unsigned i = 0; i < CROWD_WORKERS; i++) {
+    for (unsigned i = 0; i < family->count; i++) {
         reap(family, i, WNOHANG);
         if (atomic_load(&family->page->members[i].state) == FAILED)
             return false;
@@ -149,7 +151,7 @@ static bool goes_well(struct family *family)
 
 static bool all_are(const struct family *family, enum state state)
 {
-    for (unsigned i = 0; i < CROWD_WORKERS; i++)
+    for (unsigned i = 0; i < family->count; i++)
         if (atomic_load(&family->page->members[i].state) < (int)state)
             return false;
     return true;
@@ -171,7 +173,7 @@ static bool any_left(struct family *family)
 {
     bool any = false;
 
-    for (unsigned i = 0; i < CROWD_WORKERS; i++) {
+    for (unsigned i = 0; i < family->count; i++) {
         reap(family, i, WNOHANG);
         any = any || family->children[i] != 0;
     }
@@ -186,7 +188,7 @@ static void end_all(struct family *family)
     atomic_store(&family->page->stop, true);
     while (any_left(family) && bench_now_ns() < until_ns)
         works_sleep(LOOK_MS * NS_PER_MS);
-    for (unsigned i = 0; i < CROWD_WORKERS; i++) {
+    for (unsigned i = 0; i < family->count; i++) {
         if (family->children[i] == 0)
             continue;
         (void)kill(family->children[i], SIGKILL);
@@ -200,11 +202,11 @@ static bool start_all(struct family *family, const char *key)
 {
     pid_t parent = getpid();
 
-    for (unsigned i = 0; i < CROWD_WORKERS; i++) {
+    for (unsigned i = 0; i < family->count; i++) {
         pid_t child = fork();
 
         if (child == 0)
-            live(family, &family->page->members[i], key, parent);
+            live(family, i, key, parent);
         if (child < 0) {
             family->error = errno;
             return false;
@@ -236,33 +238,35 @@ static bool say_why(const struct family *family)
     if (WIFSIGNALED(family->lost))
         return bench_fail(family->bench, "a process of the crowd ended by signal %d",
                           WTERMSIG(family->lost));
-    for (unsigned i = 0; i < CROWD_WORKERS; i++)
+    for (unsigned i = 0; i < family->count; i++)
         if (family->page->members[i].text[0] != '\0')
             return bench_fail(family->bench, "a process of the crowd failed: %s",
                               family->page->members[i].text);
     return bench_fail(family->bench, "a process of the crowd did not get done");
 }
 
-static bool add_up(const struct page *page, struct crowd_result *result, struct crowd_costs *costs)
+static bool add_up(const struct family *family, struct crowd_result *result,
+                   struct crowd_costs *costs)
 {
-    const struct crowd_tally *tallies[CROWD_WORKERS];
+    const struct page *page = family->page;
     uint64_t failed = 0, acquired = 0;
 
-    for (unsigned i = 0; i < CROWD_WORKERS; i++) {
-        tallies[i] = &page->members[i].tally;
+    for (unsigned i = 0; i < family->count; i++) {
         failed += page->members[i].attempts - page->members[i].acquired;
         acquired += page->members[i].acquired;
     }
     costs->failed_per_turn = (double)failed / (double)(acquired > 0 ? acquired : 1);
-    return crowd_sum(tallies, &page->span, result);
+    return crowd_sum(page->tallies, family->count, &page->span, result);
 }
 
 bool crowd_of_processes(struct bench *bench, const char *key, double seconds,
                         struct crowd_result *result, struct crowd_costs *costs)
 {
-    struct family family = {.bench = bench};
+    struct family family = {.bench = bench, .count = bench->workers};
     bool done;
 
+    if (family.count > CROWD_PROCESSES_MAX)
+        return bench_fail(bench, "at most %d processes", CROWD_PROCESSES_MAX);
     family.page =
         mmap(NULL, sizeof *family.page, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (family.page == MAP_FAILED)
@@ -270,7 +274,7 @@ bool crowd_of_processes(struct bench *bench, const char *key, double seconds,
     done = run(&family, key, seconds);
     end_all(&family);
     if (done)
-        done = add_up(family.page, result, costs);
+        done = add_up(&family, result, costs);
     if (!done)
         (void)say_why(&family);
     (void)munmap(family.page, sizeof *family.page);

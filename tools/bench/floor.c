@@ -11,9 +11,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include "dial.h"
+
+enum {
+    OTHER_DESCRIPTORS = 128 /* the client's, its own servers', standard streams */
+};
 
 static const char removal_script[] =
     "if redis.call('get',KEYS[1])==ARGV[1] then return redis.call('del',KEYS[1]) else return 0 end";
@@ -172,6 +177,24 @@ static void connect_wire(struct floor *floor, unsigned i, char *problem, size_t 
         return;
     wire->fd = wire->context->fd;
     (void)setsockopt(wire->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on); /* a path has none */
+}
+
+bool floor_room(struct bench *bench, unsigned count, unsigned n)
+{
+    rlim_t need = (rlim_t)count * n + OTHER_DESCRIPTORS;
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= need)
+        return true; /* or it is found out */
+    if (limit.rlim_max < need)
+        return bench_fail(bench,
+                          "%u floors with %u connections each need %llu descriptors, and at most "
+                          "%llu are allowed (ulimit -Hn): take fewer --workers",
+                          count, n, (unsigned long long)need, (unsigned long long)limit.rlim_max);
+    limit.rlim_cur = need;
+    return setrlimit(RLIMIT_NOFILE, &limit) == 0 ||
+           bench_fail(bench, "%llu descriptors cannot be had: %s", (unsigned long long)need,
+                      strerror(errno));
 }
 
 struct floor *floor_open(struct bench *bench, unsigned n)

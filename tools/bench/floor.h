@@ -17,6 +17,8 @@ struct floor;
 /* Connections of its own to the first n primaries; to those that refuse it, none, as long as a
  * quorum is left. NULL: said by bench_fail(). */
 struct floor *floor_open(struct bench *bench, unsigned n);
+/* Descriptors for `count` floors at a time: raises the limit of them if it has to. False: said. */
+bool floor_room(struct bench *bench, unsigned count, unsigned n);
 void floor_close(struct floor *floor);
 
 /* SET key token NX PX ttl everywhere, back at the quorum-th answer that is ours. False: it was not

@@ -1,10 +1,12 @@
 /*
  * Many leases over the same sockets. Each wire answers in the order it was asked, so a ring of what
  * was asked tells whom an answer belongs to. All wires get the same bytes: what the lanes want to
- * send is gathered in one buffer, and written to each wire once per turn.
+ * send is gathered in one buffer, and written to each wire once per turn; where the lanes are so
+ * many that a wire takes only part of it, the rest follows as soon as there is room.
  */
 #include "floor_parts.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +14,6 @@
 #include <unistd.h>
 
 enum {
-    LANES_MAX = 256,
     RING = 65536, /* commands of one wire that are not answered yet */
     LOOP_TTL_MS = 30000
 };
@@ -41,7 +42,8 @@ struct loop {
     struct lane *lanes;
     struct ring *rings;
     size_t used;
-    char *output; /* room for a command of each lane */
+    char *output;                   /* room for a command of each lane */
+    size_t sent[REDLOCK_MAX_NODES]; /* of it, to each wire */
     uint64_t cycles;
     unsigned busy; /* lanes that are not idle */
     bool ending;   /* what is held is released, nothing is begun */
@@ -129,17 +131,57 @@ static bool receive(struct loop *loop, unsigned i)
     return true;
 }
 
+static bool send_some(struct loop *loop, unsigned i)
+{
+    const struct floor_wire *wire = &loop->floor->wires[i];
+    size_t *sent = &loop->sent[i];
+    ssize_t n;
+
+    if (!wire->context || *sent == loop->used)
+        return true;
+    n = send(wire->fd, loop->output + *sent, loop->used - *sent, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (n > 0)
+        *sent += (size_t)n;
+    return n > 0 || errno == EAGAIN || errno == EINTR ||
+           floor_fail(loop->floor, "a connection broke");
+}
+
+/* Those that have not taken all of it. */
+static unsigned collect_unsent(const struct loop *loop, struct pollfd fds[REDLOCK_MAX_NODES])
+{
+    unsigned count = 0;
+
+    for (unsigned i = 0; i < loop->floor->n; i++)
+        if (loop->floor->wires[i].context && loop->sent[i] < loop->used)
+            fds[count++] = (struct pollfd){.fd = loop->floor->wires[i].fd, .events = POLLOUT};
+    return count;
+}
+
+static bool await_room(const struct loop *loop, struct pollfd *fds, unsigned count)
+{
+    for (unsigned tries = 0; tries < FLOOR_PATIENCES; tries++) {
+        if (poll(fds, count, FLOOR_PATIENCE_MS) > 0)
+            return true;
+        if (*loop->floor->bench->interrupted != 0)
+            return false;
+    }
+    return floor_fail(loop->floor, "a connection isn't read");
+}
+
 static bool send_gathered(struct loop *loop)
 {
-    struct floor *floor = loop->floor;
+    struct pollfd unsent[REDLOCK_MAX_NODES];
+    unsigned count;
 
-    for (unsigned i = 0; i < floor->n && loop->used > 0; i++) {
-        if (!floor->wires[i].context)
-            continue;
-        if (send(floor->wires[i].fd, loop->output, loop->used, MSG_DONTWAIT | MSG_NOSIGNAL) !=
-            (ssize_t)loop->used)
-            return floor_fail(floor, "a connection broke, or isn't read");
-    }
+    memset(loop->sent, 0, sizeof loop->sent);
+    do {
+        for (unsigned i = 0; i < loop->floor->n; i++)
+            if (!send_some(loop, i))
+                return false;
+        count = collect_unsent(loop, unsent);
+        if (count > 0 && !await_room(loop, unsent, count))
+            return false;
+    } while (count > 0);
     loop->used = 0;
     return true;
 }
@@ -215,7 +257,7 @@ static void settle(struct loop *loop)
 
 uint64_t floor_loop(struct floor *floor, unsigned lanes, int64_t duration_ns)
 {
-    struct loop loop = {.floor = floor, .lane_count = lanes < LANES_MAX ? lanes : LANES_MAX};
+    struct loop loop = {.floor = floor, .lane_count = lanes};
     uint64_t cycles = 0;
 
     if (prepare(&loop))

@@ -11,6 +11,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "threads.h"
+
 enum {
     WARM_CYCLES = 300,
     WARM_NS = 300 * 1000 * 1000 /* not longer than */
@@ -167,7 +169,7 @@ static unsigned start_all(struct worker *workers, unsigned count)
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
     while (started < count &&
-           pthread_create(&workers[started].thread, NULL, work, &workers[started]) == 0)
+           bench_thread_create(&workers[started].thread, work, &workers[started]) == 0)
         started++;
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     return started;

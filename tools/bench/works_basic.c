@@ -406,8 +406,8 @@ const struct bench_work bench_works_compare[] = {
 const struct bench_work bench_works_basic[] = {
     {"cycle", "one thread, acquire and release", cycle_round},
     {"nodes", "the same with 1, 3, 5 and 7 primaries, and one against hiredis alone", nodes_round},
-    {"threads", "16 threads on one client, a key each", works_threads},
-    {"loop", "an event loop without threads, 16 leases in flight", works_loop},
+    {"threads", "threads on one client, a key each (--workers)", works_threads},
+    {"loop", "an event loop without threads, leases in flight (--workers)", works_loop},
     {"extend", "one thread extends a lease", extend_round},
     {"fenced", "acquire and release with fencing tokens", fenced_round},
     {"native", "what extend and release cost a server by its own commands, against scripts",

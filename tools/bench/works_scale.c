@@ -9,32 +9,63 @@
 #include "measure.h"
 #include "works.h"
 
-enum {
-    THREADS = 16,
-    LANES = 16
-};
-
 #define THREADS_LIMIT (-2.3)
 #define LOOP_LIMIT (-0.9)
 
 /* ---- threads --------------------------------------------------------------------- */
 
+struct crew_member {
+    struct floor *floor;
+    struct floor_side base;
+    struct ours_side ours;
+};
+
 struct crew {
-    struct floor *floors[THREADS];
-    struct floor_side bases[THREADS];
-    struct ours_side ours[THREADS];
-    struct side sides[2][THREADS]; /* ours, the base */
+    unsigned count;
+    struct crew_member *members;
+    struct side *sides[2]; /* ours, the base: of each member */
     struct measured measured[2];
 };
 
+static struct crew *new_crew(struct bench *bench)
+{
+    struct crew *crew = calloc(1, sizeof *crew);
+
+    if (!crew)
+        return NULL;
+    crew->count = bench->workers;
+    crew->members = calloc(crew->count, sizeof *crew->members);
+    for (unsigned i = 0; i < 2; i++)
+        crew->sides[i] = calloc(crew->count, sizeof *crew->sides[i]);
+    return crew;
+}
+
+static void free_crew(struct crew *crew)
+{
+    if (!crew)
+        return;
+    for (unsigned i = 0; crew->members && i < crew->count; i++)
+        floor_close(crew->members[i].floor);
+    for (unsigned i = 0; i < 2; i++)
+        free(crew->sides[i]);
+    free(crew->members);
+    free(crew);
+}
+
 static bool prepare_crew(struct bench *bench, struct crew *crew, redlock_client *client)
 {
-    for (unsigned i = 0; i < THREADS; i++) {
-        crew->floors[i] = floor_open(bench, bench->n);
-        if (!crew->floors[i])
+    if (!crew || !crew->members || !crew->sides[0] || !crew->sides[1])
+        return bench_fail(bench, "out of memory");
+    if (!floor_room(bench, crew->count, bench->n))
+        return false;
+    for (unsigned i = 0; i < crew->count; i++) {
+        struct crew_member *member = &crew->members[i];
+
+        member->floor = floor_open(bench, bench->n);
+        if (!member->floor)
             return false;
-        crew->sides[0][i] = ours_side(&crew->ours[i], bench, client, i);
-        crew->sides[1][i] = floor_side(&crew->bases[i], bench, crew->floors[i], i);
+        crew->sides[0][i] = ours_side(&member->ours, bench, client, i);
+        crew->sides[1][i] = floor_side(&member->base, bench, member->floor, i);
     }
     return true;
 }
@@ -46,11 +77,11 @@ static bool measure_crew(struct bench *bench, struct crew *crew)
     for (unsigned i = 0; i < 2; i++) {
         unsigned which = i ^ bench->round % 2;
 
-        if (!measure_threads(bench, crew->sides[which], THREADS, &m[which]))
+        if (!measure_threads(bench, crew->sides[which], crew->count, &m[which]))
             return false;
     }
     bench_sample(bench, "cycles per second", "", measured_rate(&m[0]), measured_rate(&m[1]),
-                 "floor", THREADS_LIMIT);
+                 "floor", bench_crowd_limit(bench, THREADS_LIMIT));
     bench_sample(bench, "CPU per cycle", "us", measured_cpu_us(&m[0]), measured_cpu_us(&m[1]),
                  "floor", 0);
     return true;
@@ -59,16 +90,10 @@ static bool measure_crew(struct bench *bench, struct crew *crew)
 bool works_threads(struct bench *bench)
 {
     redlock_client *client = ours_open(bench, bench->n, false, NULL);
-    struct crew *crew = client ? calloc(1, sizeof *crew) : NULL;
-    bool done = false;
+    struct crew *crew = client ? new_crew(bench) : NULL;
+    bool done = client && prepare_crew(bench, crew, client) && measure_crew(bench, crew);
 
-    if (crew)
-        done = prepare_crew(bench, crew, client) && measure_crew(bench, crew);
-    else if (client)
-        bench_fail(bench, "out of memory");
-    for (unsigned i = 0; crew && i < THREADS; i++)
-        floor_close(crew->floors[i]);
-    free(crew);
+    free_crew(crew);
     redlock_client_free(client);
     return done;
 }
@@ -89,7 +114,8 @@ struct lane {
 struct loop {
     struct bench *bench;
     redlock_client *client;
-    struct lane lanes[LANES];
+    unsigned count;
+    struct lane *lanes;
     uint64_t cycles;
     unsigned busy;
     bool ending, failed;
@@ -174,7 +200,7 @@ static double run_ours(struct loop *loop)
     double rate;
     uint64_t before;
 
-    for (unsigned i = 0; i < LANES && !loop->failed; i++) {
+    for (unsigned i = 0; i < loop->count && !loop->failed; i++) {
         begin(&loop->lanes[i]);
         loop->busy += loop->lanes[i].lock != NULL;
     }
@@ -190,18 +216,12 @@ static double run_ours(struct loop *loop)
     return loop->failed || loop->busy > 0 ? NAN : rate;
 }
 
-static double loop_ours(struct bench *bench)
+static void prepare_lanes(struct loop *loop)
 {
-    struct loop loop = {.bench = bench};
-    double rate;
+    for (unsigned i = 0; i < loop->count; i++) {
+        struct lane *lane = &loop->lanes[i];
 
-    loop.client = ours_open(bench, bench->n, true, NULL);
-    if (!loop.client)
-        return NAN;
-    for (unsigned i = 0; i < LANES; i++) {
-        struct lane *lane = &loop.lanes[i];
-
-        lane->loop = &loop;
+        lane->loop = loop;
         redlock_lock_options_init(&lane->options);
         lane->options.ttl_ms = OURS_TTL_MS;
         lane->options.on_event = on_event;
@@ -209,11 +229,28 @@ static double loop_ours(struct bench *bench)
         ours_key(lane->key, "ours", i);
         lane->key_len = strlen(lane->key);
     }
-    rate = run_ours(&loop);
-    for (unsigned i = 0; i < LANES; i++)
+}
+
+static double loop_ours(struct bench *bench)
+{
+    struct loop loop = {.bench = bench, .count = bench->workers};
+    double rate = NAN;
+
+    loop.client = ours_open(bench, bench->n, true, NULL);
+    if (!loop.client)
+        return NAN;
+    loop.lanes = calloc(loop.count, sizeof *loop.lanes);
+    if (loop.lanes) {
+        prepare_lanes(&loop);
+        rate = run_ours(&loop);
+    } else {
+        bench_fail(bench, "out of memory");
+    }
+    for (unsigned i = 0; loop.lanes && i < loop.count; i++)
         if (loop.lanes[i].lock)
             redlock_release(loop.lanes[i].lock);
     redlock_client_free(loop.client);
+    free(loop.lanes);
     return rate;
 }
 
@@ -222,8 +259,8 @@ static double loop_floor(struct bench *bench)
     struct floor *floor = floor_open(bench, bench->n);
     uint64_t cycles = 0;
 
-    if (floor && floor_loop(floor, LANES, (int64_t)(bench->seconds * 1e9 / 10)) > 0)
-        cycles = floor_loop(floor, LANES, (int64_t)(bench->seconds * 1e9));
+    if (floor && floor_loop(floor, bench->workers, (int64_t)(bench->seconds * 1e9 / 10)) > 0)
+        cycles = floor_loop(floor, bench->workers, (int64_t)(bench->seconds * 1e9));
     floor_close(floor);
     return cycles > 0 ? (double)cycles / bench->seconds : NAN;
 }
@@ -241,7 +278,8 @@ bool works_loop(struct bench *bench)
         if (isnan(rates[which]) || *bench->interrupted != 0)
             return false;
     }
-    bench_sample(bench, "cycles per second", "", rates[0], rates[1], "floor", LOOP_LIMIT);
+    bench_sample(bench, "cycles per second", "", rates[0], rates[1], "floor",
+                 bench_crowd_limit(bench, LOOP_LIMIT));
     /* The tenth that warms is in the CPU time, so it has to be in the cycles. */
     for (unsigned i = 0; i < 2; i++)
         cpu_us[i] /= rates[i] * bench->seconds * 1.1;

@@ -86,6 +86,7 @@ static const struct option options[] = {
     {"rounds", 0, VALUE_NUMBER, COMMAND_BENCH, AT(rounds), 1, 1000},
     {"seconds", 0, VALUE_DURATION, COMMAND_BENCH, AT(seconds_ms), 1, 3600000},
     {"leases", 0, VALUE_NUMBER, COMMAND_BENCH, AT(leases), 1, 1000000},
+    {"workers", 0, VALUE_NUMBER, COMMAND_BENCH, AT(workers), 2, 1000},
     {"list", 0, VALUE_NONE, COMMAND_BENCH, AT(list), 0, 0},
     {"compare", 0, VALUE_NONE, COMMAND_BENCH, AT(compare), 0, 0},
     {"check", 0, VALUE_NONE, COMMAND_BENCH, AT(check), 0, 0},
@@ -559,7 +560,8 @@ int args_parse(int argc, char **argv, struct cli_args *args)
                               .busy_status = CLI_BUSY,
                               .rounds = 5,
                               .seconds_ms = 1000,
-                              .leases = 10000};
+                              .leases = 10000,
+                              .workers = 16};
     nodes_init(&args->nodes);
     nodes_init(&args->replacement);
     rc = take_all(&parser);

@@ -49,7 +49,7 @@ struct cli_args {
 
     const char *works[BENCH_WORKS_MAX]; /* bench: what to measure; none: everything */
     size_t work_count;
-    int64_t rounds, seconds_ms, leases, list, compare, check;
+    int64_t rounds, seconds_ms, leases, workers, list, compare, check;
 
     int64_t json, quiet, verbose, help, version;
 };

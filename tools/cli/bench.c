@@ -6,11 +6,13 @@
  * started here is ended, as always. A second signal ends the process at once; its servers die with
  * it.
  */
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "bench/crowd.h"
 #include "bench/dial.h"
 #include "bench/ours.h"
 #include "bench/results.h"
@@ -94,17 +96,37 @@ static int select_named(struct selection *selection, const struct cli_args *args
     return CLI_CONTINUE;
 }
 
+static void select_all(struct selection *selection)
+{
+    for (size_t i = 0; i < TABLE_COUNT; i++)
+        select_table(selection, tables[i]);
+}
+
+static int check_workers(const struct selection *selection, const struct cli_args *args)
+{
+    static const char processes[] = "one-key-processes";
+
+    if (args->workers <= CROWD_PROCESSES_MAX || !is_selected(selection, processes))
+        return CLI_CONTINUE;
+    report_always("--workers %" PRId64 ": the work %s takes at most %d: take fewer, or %s",
+                  args->workers, processes, CROWD_PROCESSES_MAX,
+                  args->work_count > 0 ? "leave it out" : "name other works");
+    return CLI_USAGE;
+}
+
 static int select_works(struct selection *selection, const struct cli_args *args)
 {
+    int status = CLI_CONTINUE;
+
     if (args->compare) {
         select_table(selection, bench_works_compare);
         return CLI_CONTINUE;
     }
     if (args->work_count > 0)
-        return select_named(selection, args);
-    for (size_t i = 0; i < TABLE_COUNT; i++)
-        select_table(selection, tables[i]);
-    return CLI_CONTINUE;
+        status = select_named(selection, args);
+    else
+        select_all(selection);
+    return status == CLI_CONTINUE ? check_workers(selection, args) : status;
 }
 
 /* ---- which primaries --------------------------------------------------------------- */
@@ -260,7 +282,8 @@ static int measure(const struct cli_args *args, const struct selection *selectio
                           .rounds = (unsigned)args->rounds,
                           .results = &results,
                           .interrupted = &interrupted,
-                          .leases = (unsigned)args->leases};
+                          .leases = (unsigned)args->leases,
+                          .workers = (unsigned)args->workers};
     int status;
 
     if (args->nodes.count > 0)
@@ -284,8 +307,7 @@ int command_bench(const struct cli_args *args)
     int status;
 
     if (args->list) {
-        for (size_t i = 0; i < TABLE_COUNT; i++)
-            select_table(&selection, tables[i]);
+        select_all(&selection);
         bench_show_list(selection.works, selection.count, args);
         return CLI_OK;
     }

@@ -56,8 +56,11 @@ static void show_table(const struct bench *bench)
     const struct bench_results *results = bench->results;
     const char *work = "";
 
-    printf("%u primaries%s, medians of %u rounds of %g s a side\n", bench->n,
+    printf("%u primaries%s, medians of %u rounds of %g s a side", bench->n,
            bench->own ? " of its own on loopback" : "", bench->rounds, bench->seconds);
+    if (bench->workers != BENCH_WORKERS)
+        printf(", crowds of %u", bench->workers);
+    putchar('\n');
     for (unsigned i = 0; i < results->count; i++) {
         if (strcmp(results->figures[i].work, work) != 0) {
             work = results->figures[i].work;
@@ -109,6 +112,7 @@ static void show_object(const struct bench *bench, int interrupted)
     json_integer(&json, "own_servers", bench->own);
     json_integer(&json, "rounds", bench->rounds);
     json_real(&json, "seconds", bench->seconds);
+    json_integer(&json, "workers", bench->workers);
     json_integer(&json, "interrupted", interrupted);
     json_begin_array(&json, "figures");
     for (unsigned i = 0; i < bench->results->count; i++)

@@ -129,6 +129,7 @@ static const char bench_page[] =
     "      --rounds N          of which medians are taken: 5\n"
     "      --seconds DUR       of each side in each round: 1s\n"
     "      --leases N          how many the work \"held\" holds: 10000\n"
+    "      --workers N         the size of a crowd, 2 to 1000: 16, which limits are for\n"
     "      --compare           all primaries against the first alone\n"
     "      --check             exit with 1 if a limit was missed\n"
     "      --node URI          a primary, once for each: redis:// or unix://, on no account one\n"
