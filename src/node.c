@@ -352,21 +352,24 @@ static bool pull_answer(struct redlock__node *node, int64_t now_ns,
                         struct redlock__node_event *event)
 {
     const struct redlock__pending *e;
+    redisReply *reply = NULL;
+    bool plain;
 
     if (node->seen.phase != REDLOCK__NODE_PHASE_READY)
         return false;
-    e = node->ring.count > 0 ? redlock__ring_at(&node->ring, 0) : NULL;
-    if (e != NULL && is_plain_yes(node, e)) {
-        redlock__decode_plain_yes(e->tag.command, &event->answer);
-    } else {
-        redisReply *reply = next_reply(node, now_ns);
-        if (reply == NULL)
-            return false;
-        take_answer(node, e, reply, now_ns, &event->answer);
-    }
+    plain = node->ring.count > 0 && is_plain_yes(node, redlock__ring_at(&node->ring, 0));
+    if (!plain)
+        reply = next_reply(node, now_ns);
+    if (!plain && reply == NULL)
+        return false;
+    e = redlock__ring_at(&node->ring, 0);
     event->result = e->timed_out ? REDLOCK__RESULT_LATE : REDLOCK__RESULT_ANSWER;
     event->tag = e->tag;
     event->written = event->timed_out = false;
+    if (plain)
+        redlock__decode_plain_yes(e->tag.command, &event->answer);
+    else
+        take_answer(node, e, reply, now_ns, &event->answer);
     redlock__ring_pop(&node->ring);
     if (owed(node) == 0)
         node->seen.deadline_ns = REDLOCK__NEVER;
