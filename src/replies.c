@@ -139,6 +139,8 @@ static bool take_brief(struct redlock__replies *replies)
     char kind = *at++;
     long long number = 0;
 
+    reply->str = NULL; /* an earlier one's, which may be gone */
+    reply->len = 0;
     if (kind == '+' && end - at >= 4 && memcmp(at, "OK\r\n", 4) == 0) {
         reply->type = REDIS_REPLY_STATUS;
         reply->str = ok;

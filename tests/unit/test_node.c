@@ -319,6 +319,28 @@ END_TEST
 
 /* ---- requests and answers ----------------------------------------------- */
 
+START_TEST(nil_has_no_text_of_an_earlier_reply)
+{
+    struct redlock__node_event event;
+    struct redlock__tag tag = {.owner = &trace, .command = REDLOCK__CMD_GET};
+    struct redlock__bytes bytes;
+
+    make_ready();
+    redlock__encode_get(&bytes, "key", 3);
+    for (int i = 0; i < 2; i++)
+        ck_assert(redlock__node_request(node, &tag, &bytes, now + MS(100), now));
+    redlock__bytes_free(&bytes);
+    sent_all();
+    receive("$5\r\ntoken\r\n");
+    ck_assert(redlock__node_pull(node, now, &event));
+    ck_assert_str_eq(event.answer.text, "token");
+    receive("$-1\r\n");
+    ck_assert(redlock__node_pull(node, now, &event));
+    ck_assert_int_eq(event.answer.vote, REDLOCK_VOTE_FREE);
+    ck_assert_str_eq(event.answer.text, "");
+}
+END_TEST
+
 START_TEST(answers_come_in_the_order_asked)
 {
     make_ready();
@@ -574,6 +596,7 @@ static Suite *node_suite(void)
     TCase *answers = tcase_create("answers");
     tcase_set_timeout(answers, SECONDS);
     tcase_add_checked_fixture(answers, setup, teardown);
+    tcase_add_test(answers, nil_has_no_text_of_an_earlier_reply);
     tcase_add_test(answers, answers_come_in_the_order_asked);
     tcase_add_test(answers, a_late_reply_is_consumed_by_its_own_request);
     tcase_add_test(answers, an_answer_that_waited_in_the_socket_is_in_time);
