@@ -228,18 +228,14 @@ void redlock__settle_locked(redlock_client *client)
 
 /* ---- waiting ------------------------------------------------------------ */
 
-static int64_t straggler_look(void)
-{
-    return redlock__clock_ns() + redlock__ms_to_ns(STRAGGLER_MS);
-}
-
 /* When somebody has to look at the sockets at the latest if nobody waits for them. */
 static int64_t next_look_locked(const redlock_client *client)
 {
     int64_t next_ns = redlock__engine_next_deadline(client->engine);
+    int64_t soon_ns = redlock__ms_to_ns(STRAGGLER_MS);
 
     if (redlock__engine_owed(client->engine))
-        next_ns = redlock__min(next_ns, straggler_look());
+        next_ns = redlock__min(next_ns, redlock__clock_ns() + soon_ns);
     return next_ns;
 }
 
@@ -249,9 +245,7 @@ static void leave_locked(redlock_client *client)
         return;
     if (client->asleep_head != NULL)
         signal_later_locked(client, client->asleep_head->seat);
-    else if (redlock__io_stale(
-                 client->io, REDLOCK__BACKGROUND,
-                 redlock__min(redlock__engine_earliest(client->engine), straggler_look())))
+    else
         redlock__wake_party_locked(client, REDLOCK__BACKGROUND, next_look_locked(client));
 }
 

@@ -8,7 +8,7 @@
  * set in one place, whenever it has been served, and everything that changes a lease has it served:
  * it is then never later than the lease's own deadline, nor than the time at which what it waits
  * for may be there. Of all else there are few: earliest_ns is a lower bound of their next deadline,
- * and once it is reached all of them are asked.
+ * all.deadline_ns that of the nodes', and once it is reached all of them are asked.
  */
 #include "engine_state.h"
 #include "pause.h"
@@ -486,11 +486,6 @@ void redlock__engine_handle_deadline(struct redlock__engine *engine, int64_t now
         due |= handle_node_deadlines(engine, now_ns);
     if (due)
         redlock__engine_run(engine, now_ns);
-}
-
-int64_t redlock__engine_earliest(const struct redlock__engine *engine)
-{
-    return redlock__min(next_own_deadline(engine), engine->all.deadline_ns);
 }
 
 int64_t redlock__engine_next_deadline(const struct redlock__engine *engine)

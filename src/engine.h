@@ -95,14 +95,12 @@ static inline struct redlock__node *redlock__engine_node(const struct redlock__e
 void redlock__engine_connected(struct redlock__engine *engine, uint32_t i, int64_t now_ns);
 void redlock__engine_node_failed(struct redlock__engine *engine, uint32_t i, const char *text,
                                  int64_t now_ns);
-/* Hand over all that can be read, and then call redlock__engine_handle_deadline(), with the time
- * after that, which takes in what they say. */
+/* Hand over all that can be read, with a time that is not later, and then call
+ * redlock__engine_handle_deadline(), with the time after that, which takes in what they say. */
 void redlock__engine_receive(struct redlock__engine *engine, uint32_t i, const char *data,
                              size_t len, int64_t now_ns);
 void redlock__engine_handle_deadline(struct redlock__engine *engine, int64_t now_ns);
 int64_t redlock__engine_next_deadline(const struct redlock__engine *engine);
-/* Not after that; faster. */
-int64_t redlock__engine_earliest(const struct redlock__engine *engine);
 /* Since it was last asked, some node may have got output or a task: nothing else gives the driver
  * something to do for one. */
 bool redlock__engine_stirred(struct redlock__engine *engine);

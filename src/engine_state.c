@@ -1,5 +1,5 @@
 /*
- * What the engine's three parts all ask of its state. See engine_state.h.
+ * What the engine's parts all ask of its state. See engine_state.h.
  */
 #include "engine_state.h"
 

@@ -1,6 +1,6 @@
 /*
- * The engine's own state, shared by calls.c (what the facade asks), engine.c (news and
- * timers) and serve.c (what leases and grants want sent). Nobody else includes this.
+ * The engine's own state, shared by its parts: calls.c (what the facade asks), engine.c (news and
+ * timers), serve.c (what leases and grants want sent), and those below. Nobody else includes this.
  */
 #ifndef REDLOCK__ENGINE_STATE_H
 #define REDLOCK__ENGINE_STATE_H

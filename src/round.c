@@ -42,12 +42,10 @@ bool redlock__round_answer(struct redlock__round *round, uint32_t node, redlock_
 {
     uint32_t bit = UINT32_C(1) << node;
 
-    if ((round->owed & bit) == 0) { /* it said something else before */
-        round->ours &= ~bit;
-        round->free &= ~bit;
-        round->foreign &= ~bit;
-    }
     round->owed &= ~bit;
+    round->ours &= ~bit;
+    round->free &= ~bit;
+    round->foreign &= ~bit;
     switch (vote) {
     case REDLOCK_VOTE_OURS:
         round->ours |= bit;

@@ -61,7 +61,8 @@ struct redlock__side *redlock__side_take(struct redlock__engine *engine, uint32_
         if (side->node != NULL)
             continue;
         config.plain = true;
-        config.all = &engine->all; /* its bit is none */
+        config.all = &engine->all;
+        config.bit = 0; /* it is no primary's */
         config.silence_limit_ns = redlock__add(config.silence_limit_ns, more_silence_ns);
         config.seed += ++engine->sides_taken * UINT64_C(0xd1342543de82ef95);
         *side = (struct redlock__side){.node = redlock__node_new(&config), .primary = primary};
