@@ -44,6 +44,7 @@ static inline void make(uint32_t n)
         node_ppm[i] = DRIFT_PPM;
     terms.node_ppm = node_ppm;
     wait_ms = 0;
+    random_state = 0;
     counting = UINT32_MAX;
 }
 

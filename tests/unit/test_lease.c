@@ -226,9 +226,9 @@ START_TEST(answers_of_an_earlier_round_do_not_vote)
     answers("oosss", 1);
     ck_assert_int_eq(lease->state, REDLOCK__LEASE_WAITING);
     abandon();
-    attempt(20);
-    answers("oo", 21);
-    answer_round(first, 2, REDLOCK_VOTE_OURS, 22);
+    attempt(30);
+    answers("oo", 31);
+    answer_round(first, 2, REDLOCK_VOTE_OURS, 32);
     ck_assert_int_eq(lease->state, REDLOCK__LEASE_ACQUIRING);
 }
 END_TEST
