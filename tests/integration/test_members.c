@@ -745,7 +745,7 @@ START_TEST(test_copied_over_while_held)
     AWAIT(ready(taker, N) && ready(holder, N));
     watched_ms = servers_now_ms() + LONGER_GUARD_MS;
     AWAIT(servers_now_ms() > watched_ms);
-    AWAIT(all_count(taker));
+    AWAIT(all_count(taker) && all_count(holder));
     assert_rc(init(taker, 0, NULL), REDLOCK_OK); /* unless that was done */
     held = hold_three(holder, TTL_MS);
     servers_replicate(0, 3);
