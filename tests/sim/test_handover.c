@@ -81,16 +81,30 @@ static struct line line_new(uint64_t seed, int64_t base_ms, int64_t cap_ms)
     return line;
 }
 
-/* The others in line get it one after the other. */
-static void line_end(struct line *line)
+/* From this one on they get it one after the other. */
+static void line_serve(struct line *line, uint32_t first)
 {
     struct sim *sim = line->sim;
-    for (uint32_t k = 1; k <= WAITERS; k++) {
+    for (uint32_t k = first; k <= WAITERS; k++) {
         ck_assert_int_eq(sim_wait(sim, line->locks[k]), REDLOCK_OK);
         for (uint32_t j = k + 1; j <= WAITERS; j++)
             ck_assert(line->locks[j]->running);
         ck_assert_int_eq(sim_release_now(sim, line->locks[k]), REDLOCK_OK);
     }
+}
+
+/* It waits no longer. */
+static void line_leave(struct line *line, uint32_t k)
+{
+    sim_cancel(line->sim, line->locks[k]);
+    sim_forget(line->sim, line->locks[k], false);
+}
+
+/* All others in line get it. */
+static void line_end(struct line *line)
+{
+    struct sim *sim = line->sim;
+    line_serve(line, 1);
     sim_run(sim, 5 * SIM_S);
     ck_assert_uint_eq(sim_present(sim, "redlock:wake:k"), 0);
     scenario_end(sim);
@@ -192,13 +206,9 @@ START_TEST(who_trusts_in_wake_ups_hardly_looks)
     ck_assert_uint_eq(sim_count(sim, SIM_ALL, SIM_PTTL), looks + 3);
     sim_run(sim, 140 * SIM_MS);
     ck_assert_uint_eq(sim_count(sim, SIM_ALL, SIM_PTTL), looks + 3);
-    sim_cancel(sim, line.locks[0]);
-    sim_forget(sim, line.locks[0], false);
+    line_leave(&line, 0);
     ck_assert_int_eq(sim_release_now(sim, line.locks[1]), REDLOCK_OK);
-    for (uint32_t k = 2; k <= WAITERS; k++) {
-        ck_assert_int_eq(sim_wait(sim, line.locks[k]), REDLOCK_OK);
-        ck_assert_int_eq(sim_release_now(sim, line.locks[k]), REDLOCK_OK);
-    }
+    line_serve(&line, 2);
     sim_run(sim, 10 * SIM_S);
     scenario_end(sim);
 }
@@ -224,10 +234,8 @@ START_TEST(who_cant_be_woken_trusts_in_nothing)
     sim_run(sim, 150 * SIM_MS); /* 20, 40, 80 */
     ck_assert_uint_ge(sim_count(sim, SIM_ALL, SIM_PTTL), looks + 6);
     for (uint32_t k = 0; k <= WAITERS; k++)
-        if (k != 1) {
-            sim_cancel(sim, line.locks[k]);
-            sim_forget(sim, line.locks[k], false);
-        }
+        if (k != 1)
+            line_leave(&line, k);
     ck_assert_int_eq(sim_release_now(sim, line.locks[1]), REDLOCK_OK);
     sim_heal(sim);
     sim_run(sim, 10 * SIM_S);
@@ -255,10 +263,7 @@ START_TEST(who_has_no_time_does_not_stand_back_for_long)
     ck_assert_int_le(sim->now_ns - since_ns, (config.wait_ms + 15) * SIM_MS);
     sim_forget(sim, lock, false);
     ck_assert_int_eq(sim_release_now(sim, line.locks[1]), REDLOCK_OK);
-    for (uint32_t k = 2; k <= WAITERS; k++) {
-        ck_assert_int_eq(sim_wait(sim, line.locks[k]), REDLOCK_OK);
-        ck_assert_int_eq(sim_release_now(sim, line.locks[k]), REDLOCK_OK);
-    }
+    line_serve(&line, 2);
     sim_run(sim, 10 * SIM_S);
     scenario_end(sim);
 }
@@ -270,10 +275,8 @@ START_TEST(where_the_line_is_gone_nothing_stays)
 {
     struct line line = line_new(1950 + (uint64_t)_i, 10, 1000);
     struct sim *sim = line.sim;
-    for (uint32_t k = 1; k <= WAITERS; k++) {
-        sim_cancel(sim, line.locks[k]);
-        sim_forget(sim, line.locks[k], false);
-    }
+    for (uint32_t k = 1; k <= WAITERS; k++)
+        line_leave(&line, k);
     sim_run(sim, 2 * SIM_MS);
     ck_assert_uint_eq(blocked(sim), 0);
     ck_assert_int_eq(sim_release_now(sim, line.held), REDLOCK_OK);
@@ -307,10 +310,8 @@ START_TEST(nobody_in_line_is_nobody_to_stand_back_for)
     struct line line = line_new(2060 + (uint64_t)_i, 3000, 6000);
     struct sim *sim = line.sim;
     bool already = _i % 2 != 0;
-    for (uint32_t k = 1; k <= WAITERS; k++) {
-        sim_cancel(sim, line.locks[k]);
-        sim_forget(sim, line.locks[k], false);
-    }
+    for (uint32_t k = 1; k <= WAITERS; k++)
+        line_leave(&line, k);
     sim_run(sim, 2 * SIM_MS);
     ck_assert_uint_eq(blocked(sim), 0);
     for (uint32_t i = 0; i < 5; i++) /* or it would be woken by what it pushed itself */
@@ -375,10 +376,8 @@ START_TEST(the_line_is_at_a_primary_that_never_had_the_key)
     sim_run(sim, 20 * SIM_MS);
     ck_assert_int_eq(line.locks[0]->lease->last_reason, REDLOCK_PENDING);
     ck_assert(line.locks[0]->running);
-    for (uint32_t k = 0; k <= WAITERS; k++) {
-        sim_cancel(sim, line.locks[k]);
-        sim_forget(sim, line.locks[k], false);
-    }
+    for (uint32_t k = 0; k <= WAITERS; k++)
+        line_leave(&line, k);
     sim_run(sim, 10 * SIM_S);
     scenario_end(sim);
 }
@@ -459,8 +458,7 @@ START_TEST(that_somebody_waits_is_said_once_a_second)
     ck_assert_int_eq(sim_release_now(sim, line.held), REDLOCK_OK);
     for (uint32_t k = 0; k <= WAITERS; k++)
         if (line.locks[k] != NULL) {
-            sim_cancel(sim, line.locks[k]);
-            sim_forget(sim, line.locks[k], false);
+            line_leave(&line, k);
         }
     sim_run(sim, 10 * SIM_S);
     scenario_end(sim);
