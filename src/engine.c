@@ -128,16 +128,16 @@ static void note_heard(struct redlock__engine *engine, struct redlock__name *nam
 }
 
 static void removal_news(struct redlock__engine *engine, struct redlock__grant *grant,
-                         uint32_t node, const struct redlock__node_event *event, int64_t now_ns)
+                         uint32_t nodes, const struct redlock__node_event *event, int64_t now_ns)
 {
-    if (redlock__grant_removed(grant, node, event->answer.vote))
+    if (redlock__grant_removed(grant, nodes, event->answer.vote) != 0)
         grant->again_ns = redlock__engine_node_deadline(engine, grant->ttl_ms, now_ns);
     if (grant->asked_at != 0)
-        redlock__wake_released(engine, grant, node, event->answer.waits, now_ns);
+        redlock__wake_released(engine, grant, nodes, event->answer.waits, now_ns);
 }
 
 static void grant_answer(struct redlock__engine *engine, struct redlock__grant *grant,
-                         uint32_t node, const struct redlock__node_event *event, int64_t now_ns)
+                         uint32_t nodes, const struct redlock__node_event *event, int64_t now_ns)
 {
     redlock_vote vote = event->answer.vote;
 
@@ -146,20 +146,20 @@ static void grant_answer(struct redlock__engine *engine, struct redlock__grant *
         if (vote == REDLOCK_VOTE_OURS)
             note_heard(engine, grant->name, event->answer.value);
         if (event->answer.value == REDLOCK__GRANT_FORGOT)
-            redlock__watch_doubt(engine, node, now_ns);
-        redlock__grant_set_answer(grant, node, vote);
+            redlock__watch_doubt(engine, redlock__first(nodes), now_ns);
+        redlock__grant_set_answer(grant, nodes, vote);
         break;
     case REDLOCK__CMD_SET:
-        redlock__grant_set_answer(grant, node, vote);
+        redlock__grant_set_answer(grant, nodes, vote);
         break;
     case REDLOCK__CMD_SETTLE:
-        redlock__grant_settle_answer(grant, node, vote);
+        redlock__grant_settle_answer(grant, nodes, vote);
         break;
     case REDLOCK__CMD_EXTEND:
-        redlock__grant_extend_answer(grant, node, vote);
+        redlock__grant_extend_answer(grant, nodes, vote);
         break;
     default:
-        removal_news(engine, grant, node, event, now_ns);
+        removal_news(engine, grant, nodes, event, now_ns);
         break;
     }
     /* Of an answer that removed it there and is not the last, the timer needs not know. */
@@ -167,7 +167,7 @@ static void grant_answer(struct redlock__engine *engine, struct redlock__grant *
         redlock__engine_arm_grant(engine, grant, now_ns);
 }
 
-static void grant_news(struct redlock__engine *engine, struct redlock__grant *grant, uint32_t node,
+static void grant_news(struct redlock__engine *engine, struct redlock__grant *grant, uint32_t nodes,
                        const struct redlock__node_event *event, int64_t now_ns)
 {
     bool set = event->tag.command == REDLOCK__CMD_SET || event->tag.command == REDLOCK__CMD_GRANT;
@@ -175,10 +175,10 @@ static void grant_news(struct redlock__engine *engine, struct redlock__grant *gr
     switch (event->result) {
     case REDLOCK__RESULT_ANSWER:
     case REDLOCK__RESULT_LATE:
-        grant_answer(engine, grant, node, event, now_ns);
+        grant_answer(engine, grant, nodes, event, now_ns);
         break;
     case REDLOCK__RESULT_DROPPED:
-        redlock__grant_dropped(grant, node, set, event->written);
+        redlock__grant_dropped(grant, redlock__first(nodes), set, event->written);
         break;
     case REDLOCK__RESULT_TIMEOUT:
         break;
@@ -212,22 +212,23 @@ static void hint(struct redlock__engine *engine, const struct redlock__grant *gr
     redlock__engine_work_on(engine, head);
 }
 
-void redlock__engine_deliver(struct redlock__engine *engine, uint32_t node,
-                             const struct redlock__node_event *event, int64_t now_ns)
+/* The same of all in `nodes`. */
+static void deliver(struct redlock__engine *engine, uint32_t nodes,
+                    const struct redlock__node_event *event, int64_t now_ns)
 {
     struct redlock__grant *grant = event->tag.owner;
     struct redlock__lease *lease = grant->lease;
     bool told = event->result == REDLOCK__RESULT_DROPPED && event->timed_out;
 
     if (event->result != REDLOCK__RESULT_TIMEOUT)
-        grant->requests--;
+        grant->requests -= redlock__count(nodes);
     if (event->tag.command == REDLOCK__CMD_HINT) {
-        note_longer_ttl(engine, node, &event->answer);
+        note_longer_ttl(engine, redlock__first(nodes), &event->answer);
         hint(engine, grant, &event->answer, now_ns);
     } else {
-        grant_news(engine, grant, node, event, now_ns);
+        grant_news(engine, grant, nodes, event, now_ns);
         if (lease != NULL && !told) {
-            struct redlock__lease_news news = {.node = node,
+            struct redlock__lease_news news = {.nodes = nodes,
                                                .command = event->tag.command,
                                                .round_no = event->tag.round,
                                                .vote = event->answer.vote,
@@ -239,6 +240,51 @@ void redlock__engine_deliver(struct redlock__engine *engine, uint32_t node,
         }
     }
     redlock__grant_free_if_done(engine, grant);
+}
+
+void redlock__engine_deliver(struct redlock__engine *engine, uint32_t node,
+                             const struct redlock__node_event *event, int64_t now_ns)
+{
+    deliver(engine, UINT32_C(1) << node, event, now_ns);
+}
+
+/* ---- what many say at once ----------------------------------------------- */
+
+/* Primaries that said yes to the same request are taken in together, before anything else is. */
+static void take_in_yes(struct redlock__engine *engine, int64_t now_ns)
+{
+    for (uint32_t i = 0; i < engine->yes_count; i++) {
+        struct redlock__yes *yes = &engine->yes[i];
+        struct redlock__node_event event;
+
+        event.result = REDLOCK__RESULT_ANSWER;
+        event.tag = yes->tag;
+        event.written = event.timed_out = false;
+        redlock__decode_plain_yes(yes->tag.command, &event.answer);
+        ((struct redlock__grant *)yes->tag.owner)->yes_at = 0;
+        deliver(engine, yes->nodes, &event, now_ns);
+    }
+    engine->yes_count = 0;
+}
+
+static void note_yes(struct redlock__engine *engine, uint32_t node, const struct redlock__tag *tag,
+                     int64_t now_ns)
+{
+    struct redlock__grant *grant = tag->owner;
+    struct redlock__yes yes = {.tag = *tag, .nodes = UINT32_C(1) << node};
+
+    if (grant->yes_at != 0) {
+        struct redlock__yes *others = &engine->yes[grant->yes_at - 1];
+
+        if (others->tag.command == yes.tag.command && others->tag.round == yes.tag.round) {
+            others->nodes |= yes.nodes;
+            return;
+        }
+    }
+    if (grant->yes_at != 0 || engine->yes_count == REDLOCK__YES_AT_ONCE)
+        take_in_yes(engine, now_ns);
+    engine->yes[engine->yes_count++] = yes;
+    grant->yes_at = (uint8_t)engine->yes_count;
 }
 
 static void deliver_inspection(struct redlock__engine *engine, uint32_t node,
@@ -317,13 +363,19 @@ static void phase_changed(struct redlock__engine *engine, uint32_t i, int64_t no
 /* Takes in all that node i has to tell; false if nothing. */
 static bool pump(struct redlock__engine *engine, uint32_t i, int64_t now_ns)
 {
+    struct redlock__node *node = engine->nodes[i];
+    const struct redlock__tag *tag;
     struct redlock__node_event event;
-    bool news = false;
+    bool news = false, more;
 
-    event.last = false;
     engine->news &= ~(UINT32_C(1) << i);
-    while (!event.last && redlock__node_pull(engine->nodes[i], now_ns, &event)) {
+    while ((tag = redlock__node_pull_yes(node, &more)) != NULL) {
         news = true;
+        note_yes(engine, i, tag, now_ns);
+    }
+    while (more && redlock__node_pull(node, now_ns, &event)) {
+        news = true;
+        take_in_yes(engine, now_ns);
         if (event.result == REDLOCK__RESULT_LATE)
             engine->stats.late_replies++;
         if (event.tag.command >= REDLOCK__CMD_INFO_SERVER)
@@ -337,7 +389,8 @@ static bool pump(struct redlock__engine *engine, uint32_t i, int64_t now_ns)
         else if (!redlock__native_news(engine, i, &event, now_ns))
             redlock__engine_deliver(engine, i, &event, now_ns);
     }
-    if (redlock__node_changes(engine->nodes[i]) != engine->changes[i]) {
+    if (redlock__node_changes(node) != engine->changes[i]) {
+        take_in_yes(engine, now_ns);
         phase_changed(engine, i, now_ns);
         news = true;
     }
@@ -354,6 +407,7 @@ void redlock__engine_run(struct redlock__engine *engine, int64_t now_ns)
         more = false;
         while (engine->news != 0)
             more |= pump(engine, redlock__first(engine->news), now_ns);
+        take_in_yes(engine, now_ns);
         if (engine->seen.links > engine->n) {
             more |= redlock__replicas_pump(engine, now_ns);
             more |= redlock__wake_pump(engine, now_ns);

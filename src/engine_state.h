@@ -20,6 +20,16 @@ struct redlock__log_line {
     char text[REDLOCK__LOG_LEN];
 };
 
+/* Primaries that said yes to one request of a grant. */
+struct redlock__yes {
+    struct redlock__tag tag;
+    uint32_t nodes;
+};
+
+enum {
+    REDLOCK__YES_AT_ONCE = 64 /* requests */
+};
+
 struct redlock__engine {
     struct redlock__engine_seen seen; /* comes first: see engine.h */
     uint32_t n, drift_ppm;
@@ -50,6 +60,8 @@ struct redlock__engine {
     enum redlock__node_phase phases[REDLOCK_MAX_NODES]; /* as last seen */
     uint32_t changes[REDLOCK_MAX_NODES];                /* of phases, as last seen */
     struct redlock__nodes all;                          /* the primaries' bits are as everywhere */
+    struct redlock__yes yes[REDLOCK__YES_AT_ONCE]; /* yes_count of them: read, not taken in yet */
+    uint32_t yes_count;
     uint32_t news;                /* primaries whose nodes may have something to tell */
     bool stirred;                 /* see redlock__engine_stirred() */
     struct redlock__node **nodes; /* those of the primaries, in `seen` */

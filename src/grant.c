@@ -94,24 +94,24 @@ void redlock__grant_extended(struct redlock__grant *grant, int64_t ttl_ms, int64
     grant->extended = true;
 }
 
-void redlock__grant_set_answer(struct redlock__grant *grant, uint32_t node, redlock_vote vote)
+void redlock__grant_set_answer(struct redlock__grant *grant, uint32_t nodes, redlock_vote vote)
 {
-    grant->unanswered &= ~bit_of(node);
+    grant->unanswered &= ~nodes;
     if (vote == REDLOCK_VOTE_OURS)
-        grant->known |= bit_of(node);
+        grant->known |= nodes;
 }
 
-void redlock__grant_extend_answer(struct redlock__grant *grant, uint32_t node, redlock_vote vote)
+void redlock__grant_extend_answer(struct redlock__grant *grant, uint32_t nodes, redlock_vote vote)
 {
     switch (vote) {
     case REDLOCK_VOTE_OURS:
-        grant->known |= bit_of(node);
-        grant->written |= bit_of(node);
-        grant->unanswered &= ~bit_of(node);
+        grant->known |= nodes;
+        grant->written |= nodes;
+        grant->unanswered &= ~nodes;
         break;
     case REDLOCK_VOTE_FREE:
     case REDLOCK_VOTE_FOREIGN:
-        grant->known &= ~bit_of(node);
+        grant->known &= ~nodes;
         break;
     case REDLOCK_VOTE_NONE:
     case REDLOCK_VOTE_ERROR:
@@ -184,10 +184,10 @@ void redlock__grant_warn(struct redlock__grant *grant, uint32_t nodes, int64_t c
     grant->cut_ms = cut_ms;
 }
 
-void redlock__grant_settle_answer(struct redlock__grant *grant, uint32_t node, redlock_vote vote)
+void redlock__grant_settle_answer(struct redlock__grant *grant, uint32_t nodes, redlock_vote vote)
 {
     if (vote == REDLOCK_VOTE_OURS)
-        grant->known |= bit_of(node);
+        grant->known |= nodes;
 }
 
 void redlock__grant_landed(struct redlock__grant *grant, uint32_t node)
@@ -246,20 +246,17 @@ void redlock__grant_removing(struct redlock__grant *grant, uint32_t nodes)
     grant->again &= ~nodes;
 }
 
-bool redlock__grant_removed(struct redlock__grant *grant, uint32_t node, redlock_vote vote)
+uint32_t redlock__grant_removed(struct redlock__grant *grant, uint32_t nodes, redlock_vote vote)
 {
-    uint32_t bit = bit_of(node);
-    bool overtaking = (grant->moved & grant->unanswered & bit) != 0;
-    bool refused = vote == REDLOCK_VOTE_ERROR;
+    uint32_t overtaking = grant->moved & grant->unanswered;
+    uint32_t again = vote == REDLOCK_VOTE_ERROR ? nodes : nodes & overtaking;
 
-    grant->in_flight &= ~bit;
-    if ((overtaking || refused) && (grant->repeated & bit) == 0) {
-        grant->repeated |= bit;
-        grant->again |= bit;
-        return true;
-    }
-    grant->owed &= ~bit;
-    return false;
+    again &= ~grant->repeated;
+    grant->in_flight &= ~nodes;
+    grant->repeated |= again;
+    grant->again |= again;
+    grant->owed &= ~(nodes & ~again);
+    return again;
 }
 
 int64_t redlock__grant_next_deadline(const struct redlock__grant *grant)

@@ -58,6 +58,7 @@ struct redlock__grant {
     };
     int64_t ttl_ms; /* the longest asked for */
     uint8_t token[REDLOCK__TOKEN_HEX / 2];
+    uint8_t yes_at;    /* of those the engine is about to take in, + 1; 0: it isn't among them */
     uint8_t asked_at;  /* primary + 1 that is to tell whether somebody waits; 0: none */
     uint8_t waits_at;  /* primary + 1 that said somebody waits, who hasn't been woken; 0: none */
     bool extended : 1; /* or it was tried */
@@ -79,9 +80,9 @@ void redlock__grant_set(struct redlock__grant *grant, uint32_t nodes, int64_t tt
                         int64_t now_ns);
 void redlock__grant_extended(struct redlock__grant *grant, int64_t ttl_ms, int64_t now_ns);
 
-/* Answers to SET and EXTEND. */
-void redlock__grant_set_answer(struct redlock__grant *grant, uint32_t node, redlock_vote vote);
-void redlock__grant_extend_answer(struct redlock__grant *grant, uint32_t node, redlock_vote vote);
+/* Answers of some primaries to SET and EXTEND. */
+void redlock__grant_set_answer(struct redlock__grant *grant, uint32_t nodes, redlock_vote vote);
+void redlock__grant_extend_answer(struct redlock__grant *grant, uint32_t nodes, redlock_vote vote);
 
 /* A native extend for ttl_ms went out; was answered; was left behind by its connection. */
 void redlock__grant_asked(struct redlock__grant *grant, uint32_t nodes, uint32_t round_no,
@@ -97,7 +98,7 @@ uint32_t redlock__grant_share(struct redlock__grant *grant, int64_t *cut_ms);
 /* That, on the other side. */
 void redlock__grant_warn(struct redlock__grant *grant, uint32_t nodes, int64_t cut_ms);
 /* To SETTLE: ours, or not known (its counter may just have been higher). */
-void redlock__grant_settle_answer(struct redlock__grant *grant, uint32_t node, redlock_vote vote);
+void redlock__grant_settle_answer(struct redlock__grant *grant, uint32_t nodes, redlock_vote vote);
 /* A SET that a removal may have overtaken has arrived: one more is owed. */
 void redlock__grant_landed(struct redlock__grant *grant, uint32_t node);
 
@@ -115,8 +116,8 @@ void redlock__grant_abandon(struct redlock__grant *grant, int64_t orphan_ms);
 /* Primaries that need a removal sent now; the caller sends, then tells. */
 uint32_t redlock__grant_to_remove(const struct redlock__grant *grant, int64_t now_ns);
 void redlock__grant_removing(struct redlock__grant *grant, uint32_t nodes);
-/* True: it is to be removed once more, not before again_ns, which is the caller's to set. */
-bool redlock__grant_removed(struct redlock__grant *grant, uint32_t node, redlock_vote vote);
+/* Those it returns are to be sent another, not before again_ns, which is the caller's to set. */
+uint32_t redlock__grant_removed(struct redlock__grant *grant, uint32_t nodes, redlock_vote vote);
 
 /* `again` and `gone`. */
 int64_t redlock__grant_next_deadline(const struct redlock__grant *grant);

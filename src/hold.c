@@ -118,10 +118,10 @@ static void recount(struct redlock__lease *lease, int64_t now_ns)
 /* ---- what takes primaries away ------------------------------------------ */
 
 /* A lease without a quorum to count on can't ever be extended. */
-void redlock__hold_uncount(struct redlock__lease *lease, uint32_t node, int64_t now_ns)
+void redlock__hold_uncount(struct redlock__lease *lease, uint32_t nodes, int64_t now_ns)
 {
-    lease->counted &= ~(UINT32_C(1) << node);
-    lease->may_join &= ~(UINT32_C(1) << node);
+    lease->counted &= ~nodes;
+    lease->may_join &= ~nodes;
     if (redlock__count(lease->counted) < lease->quorum)
         redlock__hold_lose(lease, lease->deadline_ns == 0 && !lease->seen_foreign ? REDLOCK_EXPIRED
                                                                                   : REDLOCK_LOST);
@@ -139,7 +139,7 @@ void redlock__lease_stepped(struct redlock__lease *lease, uint32_t node, int64_t
     if (!redlock__lease_shift(lease, node, step_ns)) {
         lease->round.counted &= ~(UINT32_C(1) << node);
         if (redlock__hold_exists(lease))
-            redlock__hold_uncount(lease, node, now_ns);
+            redlock__hold_uncount(lease, UINT32_C(1) << node, now_ns);
     } else if (redlock__hold_exists(lease)) {
         recount(lease, now_ns);
     }

@@ -21,7 +21,7 @@ void redlock__hold_keep(struct redlock__lease *lease, uint32_t nodes, int64_t tt
 void redlock__hold_set_deadline(struct redlock__lease *lease);
 /* No primary is relied on for longer than that. */
 void redlock__hold_lower(struct redlock__lease *lease, int64_t deadline_ns);
-/* A primary leaves the counted set for good. */
-void redlock__hold_uncount(struct redlock__lease *lease, uint32_t node, int64_t now_ns);
+/* Primaries leave the counted set for good. */
+void redlock__hold_uncount(struct redlock__lease *lease, uint32_t nodes, int64_t now_ns);
 
 #endif

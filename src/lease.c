@@ -95,9 +95,7 @@ void redlock__lease_begin_settle(struct redlock__lease *lease)
     lease->round_command = REDLOCK__CMD_SETTLE;
     redlock__round_begin(&lease->round, lease->quorum, lease->round.counted, all_nodes(lease),
                          lease->round.start_ns);
-    for (uint32_t i = 0; i < lease->n; i++)
-        if ((settled >> i & 1) != 0)
-            (void)redlock__round_answer(&lease->round, i, REDLOCK_VOTE_OURS);
+    (void)redlock__round_answer(&lease->round, settled, REDLOCK_VOTE_OURS);
 }
 
 static void schedule_renewal(struct redlock__lease *lease, int64_t ttl_ms)
@@ -327,7 +325,7 @@ static void extend_over(struct redlock__lease *lease, int64_t now_ns)
 
 /* An answer to any extend of this lease, also to an earlier round: a primary answers in
  * order, so what it says is newer than all it said before. */
-static void note_extend_answer(struct redlock__lease *lease, uint32_t node, redlock_vote vote,
+static void note_extend_answer(struct redlock__lease *lease, uint32_t nodes, redlock_vote vote,
                                int64_t now_ns)
 {
     if (!redlock__hold_exists(lease))
@@ -336,7 +334,7 @@ static void note_extend_answer(struct redlock__lease *lease, uint32_t node, redl
         lease->seen_foreign = true;
     if (vote == REDLOCK_VOTE_FREE || vote == REDLOCK_VOTE_FOREIGN ||
         redlock__count(lease->counted) < lease->quorum)
-        redlock__hold_uncount(lease, node, now_ns);
+        redlock__hold_uncount(lease, nodes, now_ns);
 }
 
 /* ---- release ------------------------------------------------------------ */
@@ -377,12 +375,12 @@ static void release_over(struct redlock__lease *lease)
 /* ---- news --------------------------------------------------------------- */
 
 /* To the round that made or renewed the hold, after its verdict. */
-static void late_answer(struct redlock__lease *lease, uint32_t node, int64_t now_ns)
+static void late_answer(struct redlock__lease *lease, uint32_t nodes, int64_t now_ns)
 {
     bool grants = (lease->round.ours & ~lease->counted) != 0;
 
     if (lease->round_command == REDLOCK__CMD_EXTEND)
-        take_in(lease, UINT32_C(1) << node);
+        take_in(lease, nodes);
     else if (lease->round.owed == 0 && grants && lease->renew_ns != REDLOCK__NEVER)
         lease->renew_ns = redlock__min(lease->renew_ns, now_ns);
 }
@@ -417,15 +415,15 @@ static void note_number(struct redlock__lease *lease, const struct redlock__leas
         return;
     fencing = redlock__lease_fencing(lease);
     if (news->command == REDLOCK__CMD_SETTLE) {
-        fencing->unsettled &= ~(UINT32_C(1) << news->node);
+        fencing->unsettled &= ~news->nodes;
         return;
     }
     if (news->round_no == lease->round_no)
-        fencing->numbers[news->node] = news->number;
+        fencing->numbers[redlock__first(news->nodes)] = news->number;
     if (!redlock__hold_exists(lease) || fencing->token == 0)
         return;
     if (news->number >= fencing->token) /* it has the token already, or can't be lowered to it */
-        fencing->unsettled &= ~(UINT32_C(1) << news->node);
+        fencing->unsettled &= ~news->nodes;
     else
         lease->wants |= REDLOCK__WANT_SETTLE;
 }
@@ -436,14 +434,14 @@ void redlock__lease_answer(struct redlock__lease *lease, const struct redlock__l
     if (news->vote == REDLOCK_VOTE_OURS)
         note_number(lease, news);
     if (news->command == REDLOCK__CMD_EXTEND)
-        note_extend_answer(lease, news->node, news->vote, now_ns);
+        note_extend_answer(lease, news->nodes, news->vote, now_ns);
     if (news->round_no != lease->round_no)
         return;
-    redlock__lease_record(lease, news->node, news->vote, news->text, now_ns);
-    if (redlock__round_answer(&lease->round, news->node, news->vote))
+    redlock__lease_record(lease, news->nodes, news->vote, news->text, now_ns);
+    if (redlock__round_answer(&lease->round, news->nodes, news->vote))
         round_over(lease, news->random, now_ns);
     else if (lease->state == REDLOCK__LEASE_HELD && lease->round.verdict == REDLOCK__ROUND_WON)
-        late_answer(lease, news->node, now_ns);
+        late_answer(lease, news->nodes, now_ns);
 }
 
 void redlock__lease_forgotten(struct redlock__lease *lease, uint32_t node, uint64_t *random,
@@ -452,11 +450,11 @@ void redlock__lease_forgotten(struct redlock__lease *lease, uint32_t node, uint6
     if (!redlock__hold_exists(lease) && lease->state != REDLOCK__LEASE_ACQUIRING)
         return;
     if (redlock__lease_said(lease)[node].vote == REDLOCK_VOTE_OURS)
-        redlock__lease_record(lease, node, REDLOCK_VOTE_DOWN,
+        redlock__lease_record(lease, UINT32_C(1) << node, REDLOCK_VOTE_DOWN,
                               redlock__reason_text(REDLOCK__REASON_FORGOT), now_ns);
     if (redlock__hold_exists(lease))
-        redlock__hold_uncount(lease, node, now_ns);
-    if (redlock__round_answer(&lease->round, node, REDLOCK_VOTE_DOWN))
+        redlock__hold_uncount(lease, UINT32_C(1) << node, now_ns);
+    if (redlock__round_answer(&lease->round, UINT32_C(1) << node, REDLOCK_VOTE_DOWN))
         round_over(lease, random, now_ns);
 }
 

@@ -214,9 +214,10 @@ void redlock__lease_begin_extend(struct redlock__lease *lease, uint32_t drift_pp
                                  uint32_t counting, int64_t now_ns);
 void redlock__lease_begin_release(struct redlock__lease *lease, int64_t now_ns);
 
-/* News of a request: an answer, a missed deadline (SILENT), a lost connection (DOWN). */
+/* News of a request, the same of some primaries: an answer, a missed deadline (SILENT), a lost
+ * connection (DOWN). */
 struct redlock__lease_news {
-    uint32_t node;
+    uint32_t nodes;                /* whose; just one to GRANT and SETTLE */
     enum redlock__command command; /* SET, GRANT, SETTLE, EXTEND or RELEASE */
     uint32_t round_no;
     redlock_vote vote;

@@ -327,6 +327,14 @@ static void settle_greeting(struct redlock__node *node, int64_t now_ns)
     }
 }
 
+/* The oldest entry was answered. */
+static inline void pop(struct redlock__node *node)
+{
+    redlock__ring_pop(&node->ring);
+    if (node->ring.count == 0)
+        node->seen.deadline_ns = REDLOCK__NEVER;
+}
+
 /* Of the oldest entry, from the reply that was read. */
 static void take_answer(struct redlock__node *node, const struct redlock__pending *e,
                         redisReply *reply, int64_t now_ns, struct redlock__answer *answer)
@@ -337,44 +345,23 @@ static void take_answer(struct redlock__node *node, const struct redlock__pendin
     redlock__replies_done(&node->replies, reply);
 }
 
-/* The usual answers are recognized by their bytes. */
-static bool is_plain_yes(struct redlock__node *node, const struct redlock__pending *e)
-{
-    if (node->sent <= e->begin)
-        return false;
-    if (e->tag.command == REDLOCK__CMD_SET)
-        return redlock__replies_skip(&node->replies, "+OK\r\n");
-    return (e->tag.command == REDLOCK__CMD_RELEASE || e->tag.command == REDLOCK__CMD_EXTEND) &&
-           redlock__replies_skip(&node->replies, ":1\r\n");
-}
-
 static bool pull_answer(struct redlock__node *node, int64_t now_ns,
                         struct redlock__node_event *event)
 {
     const struct redlock__pending *e;
-    redisReply *reply = NULL;
-    bool plain;
+    redisReply *reply;
 
     if (node->seen.phase != REDLOCK__NODE_PHASE_READY)
         return false;
-    plain = node->ring.count > 0 && is_plain_yes(node, redlock__ring_at(&node->ring, 0));
-    if (!plain)
-        reply = next_reply(node, now_ns);
-    if (!plain && reply == NULL)
+    reply = next_reply(node, now_ns);
+    if (reply == NULL)
         return false;
     e = redlock__ring_at(&node->ring, 0);
     event->result = e->timed_out ? REDLOCK__RESULT_LATE : REDLOCK__RESULT_ANSWER;
     event->tag = e->tag;
     event->written = event->timed_out = false;
-    if (plain)
-        redlock__decode_plain_yes(e->tag.command, &event->answer);
-    else
-        take_answer(node, e, reply, now_ns, &event->answer);
-    redlock__ring_pop(&node->ring);
-    if (owed(node) == 0)
-        node->seen.deadline_ns = REDLOCK__NEVER;
-    event->last =
-        !redlock__replies_any(&node->replies) && node->seen.deadline_ns > node->overdue_ns;
+    take_answer(node, e, reply, now_ns, &event->answer);
+    pop(node);
     return true;
 }
 
@@ -488,6 +475,30 @@ bool redlock__node_request(struct redlock__node *node, const struct redlock__tag
     if (deadline_ns < node->seen.deadline_ns)
         set_deadline(node, deadline_ns);
     return true;
+}
+
+/* The answer is one that bytes tell. */
+static bool skip_yes(struct redlock__node *node, enum redlock__command command)
+{
+    if (command == REDLOCK__CMD_SET)
+        return redlock__replies_skip(&node->replies, "+OK\r\n");
+    return (command == REDLOCK__CMD_RELEASE || command == REDLOCK__CMD_EXTEND) &&
+           redlock__replies_skip(&node->replies, ":1\r\n");
+}
+
+const struct redlock__tag *redlock__node_pull_yes(struct redlock__node *node, bool *more)
+{
+    bool first = node->dropped == 0 && node->seen.deadline_ns > node->overdue_ns;
+    const struct redlock__pending *e;
+
+    *more = !first || redlock__replies_any(&node->replies);
+    if (!first || !*more || node->seen.phase != REDLOCK__NODE_PHASE_READY || node->ring.count == 0)
+        return NULL;
+    e = redlock__ring_at(&node->ring, 0);
+    if (e->timed_out || node->sent <= e->begin || !skip_yes(node, e->tag.command))
+        return NULL;
+    pop(node);
+    return &e->tag;
 }
 
 bool redlock__node_pull(struct redlock__node *node, int64_t now_ns,

@@ -84,7 +84,6 @@ struct redlock__node_event {
                                       that asks for a fact: see redlock__node_facts() */
     bool written;                  /* DROPPED: at least one byte had been given to the driver */
     bool timed_out;                /* DROPPED: TIMEOUT was reported before */
-    bool last;                     /* for sure the next pull brings nothing */
 };
 
 struct redlock__node;
@@ -147,6 +146,13 @@ bool redlock__node_request(struct redlock__node *node, const struct redlock__tag
  */
 bool redlock__node_pull(struct redlock__node *node, int64_t now_ns,
                         struct redlock__node_event *event);
+
+/*
+ * The same of the usual: an answer in time whose bytes say it all (redlock__decode_plain_yes()), if
+ * it is the next result. Gives its tag, to be read before anything else is done with the node.
+ * NULL: it is something else, or nothing; *more: there may be something.
+ */
+const struct redlock__tag *redlock__node_pull_yes(struct redlock__node *node, bool *more);
 
 /* Somebody wants the node: a DOWN node whose last connect began more than
  * REDLOCK__HURRY_MS ago becomes due now. */

@@ -64,7 +64,8 @@ bool redlock__lease_shift(struct redlock__lease *lease, uint32_t node, int64_t s
 }
 
 /* Where there is no memory, only the text is lost. */
-static enum redlock__reason keep_text(struct redlock__lease *lease, uint32_t node, const char *text)
+static enum redlock__reason keep_text(struct redlock__lease *lease, uint32_t nodes,
+                                      const char *text)
 {
     size_t len = strlen(text);
 
@@ -75,18 +76,23 @@ static enum redlock__reason keep_text(struct redlock__lease *lease, uint32_t nod
         return REDLOCK__REASON_NONE;
     if (len >= sizeof lease->rare[0].text)
         len = sizeof lease->rare[0].text - 1;
-    memcpy(lease->rare[node].text, text, len);
-    lease->rare[node].text[len] = '\0';
+    for (; nodes != 0; nodes &= nodes - 1) {
+        char *kept = lease->rare[redlock__first(nodes)].text;
+
+        memcpy(kept, text, len);
+        kept[len] = '\0';
+    }
     return REDLOCK__REASON_OWN;
 }
 
-void redlock__lease_record(struct redlock__lease *lease, uint32_t node, redlock_vote vote,
+void redlock__lease_record(struct redlock__lease *lease, uint32_t nodes, redlock_vote vote,
                            const char *text, int64_t now_ns)
 {
     uint32_t elapsed = 0, slow = 0, reason = REDLOCK__REASON_NONE;
+    struct redlock__lease_said said;
 
     if (text[0] != '\0')
-        reason = keep_text(lease, node, text);
+        reason = keep_text(lease, nodes, text);
 
     if (vote == REDLOCK_VOTE_OURS || vote == REDLOCK_VOTE_FREE || vote == REDLOCK_VOTE_FOREIGN ||
         vote == REDLOCK_VOTE_ERROR) {
@@ -95,10 +101,12 @@ void redlock__lease_record(struct redlock__lease *lease, uint32_t node, redlock_
         slow = elapsed_us > MOST;
         elapsed = (uint32_t)(slow ? redlock__min(elapsed_us / 1000, MOST) : elapsed_us) + 1;
     }
-    redlock__lease_said(lease)[node] = (struct redlock__lease_said){.vote = (uint32_t)vote & 7,
-                                                                    .reason = reason & 15,
-                                                                    .slow = slow & 1,
-                                                                    .elapsed = elapsed & 0xffffff};
+    said = (struct redlock__lease_said){.vote = (uint32_t)vote & 7,
+                                        .reason = reason & 15,
+                                        .slow = slow & 1,
+                                        .elapsed = elapsed & 0xffffff};
+    for (; nodes != 0; nodes &= nodes - 1)
+        redlock__lease_said(lease)[redlock__first(nodes)] = said;
 }
 
 /* The memory goes with the first round that follows one without any. */

@@ -40,8 +40,8 @@ struct redlock__lease_rare {
     char text[REDLOCK_TEXT_LEN]; /* what it said itself */
 };
 
-/* A vote and its reason, into the record of the round. */
-void redlock__lease_record(struct redlock__lease *lease, uint32_t node, redlock_vote vote,
+/* A vote of some primaries and its reason, into the record of the round. */
+void redlock__lease_record(struct redlock__lease *lease, uint32_t nodes, redlock_vote vote,
                            const char *text, int64_t now_ns);
 const char *redlock__lease_text(const struct redlock__lease *lease, uint32_t node);
 /* -1: no answer. */

@@ -164,7 +164,7 @@ static void judge(struct redlock__engine *engine, const struct redlock__turn *tu
     const struct redlock__replicas *replicas = &engine->replicas;
     struct redlock__grant *grant = event->tag.owner;
     struct redlock__answer *answer = &event->answer;
-    struct redlock__lease_news news = {.node = THE_PRIMARY,
+    struct redlock__lease_news news = {.nodes = UINT32_C(1) << THE_PRIMARY,
                                        .command = turn->command,
                                        .round_no = event->tag.round,
                                        .vote = answer->vote,

@@ -38,23 +38,21 @@ void redlock__round_begin(struct redlock__round *round, uint32_t quorum, uint32_
     round->verdict = verdict(round);
 }
 
-bool redlock__round_answer(struct redlock__round *round, uint32_t node, redlock_vote vote)
+bool redlock__round_answer(struct redlock__round *round, uint32_t nodes, redlock_vote vote)
 {
-    uint32_t bit = UINT32_C(1) << node;
-
-    round->owed &= ~bit;
-    round->ours &= ~bit;
-    round->free &= ~bit;
-    round->foreign &= ~bit;
+    round->owed &= ~nodes;
+    round->ours &= ~nodes;
+    round->free &= ~nodes;
+    round->foreign &= ~nodes;
     switch (vote) {
     case REDLOCK_VOTE_OURS:
-        round->ours |= bit;
+        round->ours |= nodes;
         break;
     case REDLOCK_VOTE_FREE:
-        round->free |= bit;
+        round->free |= nodes;
         break;
     case REDLOCK_VOTE_FOREIGN:
-        round->foreign |= bit;
+        round->foreign |= nodes;
         break;
     case REDLOCK_VOTE_NONE:
     case REDLOCK_VOTE_ERROR:

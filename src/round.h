@@ -37,9 +37,9 @@ struct redlock__round {
 void redlock__round_begin(struct redlock__round *round, uint32_t quorum, uint32_t counted,
                           uint32_t asked, int64_t start_ns);
 
-/* One primary's vote: the first, a late one after SILENT, or DOWN after any, where it forgot what
- * it said. True if it sealed the verdict. */
-bool redlock__round_answer(struct redlock__round *round, uint32_t node, redlock_vote vote);
+/* The vote of some primaries: the first, a late one after SILENT, or DOWN after any, where they
+ * forgot what they said. True if it sealed the verdict. */
+bool redlock__round_answer(struct redlock__round *round, uint32_t nodes, redlock_vote vote);
 
 /* Time is up: all that still owe are failed. True if that sealed the verdict. */
 bool redlock__round_give_up(struct redlock__round *round);

@@ -206,7 +206,8 @@ void redlock__explain_unsent(struct redlock__engine *engine, struct redlock__lea
         redlock_vote vote = unsent_vote(engine, i, command);
 
         if ((sent >> i & 1) == 0)
-            redlock__lease_record(lease, i, vote, unsent_text(engine, i, command, vote), 0);
+            redlock__lease_record(lease, UINT32_C(1) << i, vote,
+                                  unsent_text(engine, i, command, vote), 0);
     }
 }
 
@@ -224,7 +225,7 @@ static void report_unsent(struct redlock__engine *engine, struct redlock__lease 
     for (; unsent != 0; unsent &= unsent - 1) {
         uint32_t i = redlock__first(unsent);
 
-        news.node = i;
+        news.nodes = UINT32_C(1) << i;
         news.vote = unsent_vote(engine, i, news.command);
         news.text = unsent_text(engine, i, news.command, news.vote);
         if (news.vote == REDLOCK_VOTE_NONE && (cut >> i & 1) != 0)

@@ -241,15 +241,16 @@ uint32_t redlock__wake_removing(const struct redlock__engine *engine, struct red
 
 /* Where that is not the first connected one, those who wait may be at the first. */
 void redlock__wake_released(struct redlock__engine *engine, struct redlock__grant *grant,
-                            uint32_t node, enum redlock__waits waits, int64_t now_ns)
+                            uint32_t nodes, enum redlock__waits waits, int64_t now_ns)
 {
     uint32_t all = (uint32_t)((UINT64_C(1) << engine->n) - 1);
+    bool asked = grant->asked_at != 0 && (nodes >> (grant->asked_at - 1) & 1) != 0;
 
     if (waits == REDLOCK__WAITS_SOMEBODY)
-        grant->waits_at = (uint8_t)(node + 1);
-    else if (waits == REDLOCK__WAITS_NOBODY && grant->asked_at == node + 1 &&
+        grant->waits_at = (uint8_t)(redlock__first(nodes) + 1);
+    else if (waits == REDLOCK__WAITS_NOBODY && asked &&
              (grant->name->others != NULL || grant->name->last != NULL) &&
-             primary_of(engine, grant->name) == node)
+             primary_of(engine, grant->name) + 1 == grant->asked_at)
         no_crowd(engine, grant->name, now_ns);
     if (grant->waits_at == 0 || redlock__count(all & ~grant->owed) < engine->fleet.quorum)
         return;

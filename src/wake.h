@@ -83,7 +83,7 @@ void redlock__wake_push(struct redlock__engine *engine, struct redlock__name *na
 /* A removal of the grant was answered. Where a primary released by a command that can't tell
  * whether somebody waits, or refused, that is not known, and what was known stays. */
 void redlock__wake_released(struct redlock__engine *engine, struct redlock__grant *grant,
-                            uint32_t node, enum redlock__waits waits, int64_t now_ns);
+                            uint32_t nodes, enum redlock__waits waits, int64_t now_ns);
 /* An answer to what was pushed. */
 void redlock__wake_pushed(struct redlock__engine *engine, uint32_t node,
                           const struct redlock__node_event *event, int64_t now_ns);

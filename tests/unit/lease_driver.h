@@ -66,16 +66,16 @@ static inline int64_t at(int64_t ms)
 
 static inline void answer_round(uint32_t round_no, uint32_t node, redlock_vote vote, int64_t ms)
 {
-    struct redlock__lease_news news = {.node = node,
+    struct redlock__lease_news news = {.nodes = UINT32_C(1) << node,
                                        .command = lease->round_command,
                                        .round_no = round_no,
                                        .vote = vote,
                                        .text = "",
                                        .random = &random_state};
     if (news.command == REDLOCK__CMD_SET)
-        redlock__grant_set_answer(&grant, node, vote);
+        redlock__grant_set_answer(&grant, UINT32_C(1) << node, vote);
     if (news.command == REDLOCK__CMD_EXTEND)
-        redlock__grant_extend_answer(&grant, node, vote);
+        redlock__grant_extend_answer(&grant, UINT32_C(1) << node, vote);
     redlock__lease_answer(lease, &news, at(ms));
 }
 

@@ -34,7 +34,7 @@ static void abandon(struct redlock__grant *grant)
 static void removed(struct redlock__grant *grant, uint32_t node, redlock_vote vote,
                     int64_t again_ns)
 {
-    if (redlock__grant_removed(grant, node, vote))
+    if (redlock__grant_removed(grant, UINT32_C(1) << node, vote) != 0)
         grant->again_ns = again_ns;
 }
 
@@ -64,9 +64,9 @@ END_TEST
 START_TEST(a_grant_owes_a_removal_wherever_a_set_was_written)
 {
     struct redlock__grant grant = granted(0x1f);
-    redlock__grant_set_answer(&grant, 0, REDLOCK_VOTE_OURS);
-    redlock__grant_set_answer(&grant, 1, REDLOCK_VOTE_FOREIGN);
-    redlock__grant_set_answer(&grant, 2, REDLOCK_VOTE_ERROR);
+    redlock__grant_set_answer(&grant, 1 << 0, REDLOCK_VOTE_OURS);
+    redlock__grant_set_answer(&grant, 1 << 1, REDLOCK_VOTE_FOREIGN);
+    redlock__grant_set_answer(&grant, 1 << 2, REDLOCK_VOTE_ERROR);
     ck_assert_uint_eq(grant.known, 0x01);
     ck_assert_uint_eq(grant.unanswered, 0x18);
     ck_assert_uint_eq(redlock__grant_to_remove(&grant, now), 0); /* not before it is abandoned */
@@ -90,8 +90,8 @@ END_TEST
 START_TEST(what_was_forgotten_is_not_known_but_still_owed)
 {
     struct redlock__grant grant = granted(0x3);
-    redlock__grant_set_answer(&grant, 0, REDLOCK_VOTE_OURS);
-    redlock__grant_set_answer(&grant, 1, REDLOCK_VOTE_OURS);
+    redlock__grant_set_answer(&grant, 1 << 0, REDLOCK_VOTE_OURS);
+    redlock__grant_set_answer(&grant, 1 << 1, REDLOCK_VOTE_OURS);
     redlock__grant_forgotten(&grant, 0);
     ck_assert_uint_eq(grant.known, 0x2);
     ck_assert_uint_eq(grant.unanswered, 0);
@@ -106,7 +106,7 @@ START_TEST(any_lock_answer_ends_what_is_owed)
                                          REDLOCK_VOTE_FOREIGN};
     struct redlock__grant grant = granted(0x7);
     for (uint32_t i = 0; i < 3; i++)
-        redlock__grant_set_answer(&grant, i, REDLOCK_VOTE_OURS);
+        redlock__grant_set_answer(&grant, UINT32_C(1) << i, REDLOCK_VOTE_OURS);
     abandon(&grant);
     for (uint32_t i = 0; i < 3; i++) {
         ck_assert(!redlock__grant_done(&grant));
@@ -121,7 +121,7 @@ END_TEST
 START_TEST(a_removal_lost_with_its_connection_is_owed_again)
 {
     struct redlock__grant grant = granted(0x1);
-    redlock__grant_set_answer(&grant, 0, REDLOCK_VOTE_OURS);
+    redlock__grant_set_answer(&grant, 1 << 0, REDLOCK_VOTE_OURS);
     abandon(&grant);
     redlock__grant_removing(&grant, UINT32_C(1) << 0);
     redlock__grant_dropped(&grant, 0, false, true);
@@ -164,7 +164,7 @@ END_TEST
 START_TEST(a_refused_removal_is_tried_once_more_and_then_left_to_the_ttl)
 {
     struct redlock__grant grant = granted(0x1);
-    redlock__grant_set_answer(&grant, 0, REDLOCK_VOTE_OURS);
+    redlock__grant_set_answer(&grant, 1 << 0, REDLOCK_VOTE_OURS);
     abandon(&grant);
     redlock__grant_removing(&grant, UINT32_C(1) << 0);
     removed(&grant, 0, REDLOCK_VOTE_ERROR, again);
@@ -181,13 +181,13 @@ START_TEST(seeing_the_key_answers_the_set)
 {
     struct redlock__grant grant = granted(0x3);
     redlock__grant_dropped(&grant, 0, true, true);
-    redlock__grant_extend_answer(&grant, 0, REDLOCK_VOTE_OURS);
-    redlock__grant_extend_answer(&grant, 1, REDLOCK_VOTE_SILENT);
+    redlock__grant_extend_answer(&grant, 1 << 0, REDLOCK_VOTE_OURS);
+    redlock__grant_extend_answer(&grant, 1 << 1, REDLOCK_VOTE_SILENT);
     ck_assert_uint_eq(grant.known, 0x1);
     ck_assert_uint_eq(grant.unanswered, 0x2);
-    redlock__grant_extend_answer(&grant, 0, REDLOCK_VOTE_FREE);
+    redlock__grant_extend_answer(&grant, 1 << 0, REDLOCK_VOTE_FREE);
     ck_assert_uint_eq(grant.known, 0);
-    redlock__grant_extend_answer(&grant, 1, REDLOCK_VOTE_FOREIGN);
+    redlock__grant_extend_answer(&grant, 1 << 1, REDLOCK_VOTE_FOREIGN);
     ck_assert_uint_eq(grant.unanswered, 0x2); /* its SET may still arrive */
 }
 END_TEST
@@ -263,7 +263,7 @@ END_TEST
 START_TEST(a_primary_seen_to_have_the_key_is_owed_a_removal_though_not_set_by_us)
 {
     struct redlock__grant grant = granted(0x1);
-    redlock__grant_extend_answer(&grant, 3, REDLOCK_VOTE_OURS);
+    redlock__grant_extend_answer(&grant, 1 << 3, REDLOCK_VOTE_OURS);
     abandon(&grant);
     ck_assert_uint_eq(redlock__grant_to_remove(&grant, now), 0x9);
 }
@@ -273,8 +273,8 @@ START_TEST(nothing_is_owed_once_no_key_can_be_left)
 {
     struct redlock__grant grant = granted(0x3);
     int64_t life_ms = TTL_MS + redlock__drift_ms(TTL_MS, 10000);
-    redlock__grant_set_answer(&grant, 0, REDLOCK_VOTE_OURS);
-    redlock__grant_set_answer(&grant, 1, REDLOCK_VOTE_OURS);
+    redlock__grant_set_answer(&grant, 1 << 0, REDLOCK_VOTE_OURS);
+    redlock__grant_set_answer(&grant, 1 << 1, REDLOCK_VOTE_OURS);
     abandon(&grant);
     ck_assert_int_eq(redlock__grant_next_deadline(&grant), now + life_ms * REDLOCK__MS);
     redlock__grant_handle_deadline(&grant, grant.gone_ns - 1);
@@ -296,7 +296,7 @@ END_TEST
 START_TEST(the_longest_ttl_ever_asked_for_counts)
 {
     struct redlock__grant grant = granted(0x1);
-    redlock__grant_set_answer(&grant, 0, REDLOCK_VOTE_OURS);
+    redlock__grant_set_answer(&grant, 1 << 0, REDLOCK_VOTE_OURS);
     redlock__grant_extended(&grant, 5 * TTL_MS, now);
     redlock__grant_extended(&grant, TTL_MS, 2 * now);
     abandon(&grant);

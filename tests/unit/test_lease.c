@@ -64,7 +64,8 @@ START_TEST(a_quorum_that_comes_when_the_validity_is_used_up_is_expired)
         return;
     }
     redlock__lease_answer(lease,
-                          &(struct redlock__lease_news){.command = REDLOCK__CMD_SET,
+                          &(struct redlock__lease_news){.nodes = 1,
+                                                        .command = REDLOCK__CMD_SET,
                                                         .round_no = lease->round_no,
                                                         .vote = REDLOCK_VOTE_OURS,
                                                         .text = ""},
@@ -117,7 +118,7 @@ START_TEST(pauses_are_within_base_and_cap_and_the_upper_end_doubles)
         wait_ms = REDLOCK_WAIT_FOREVER;
         for (uint32_t i = 0; i < 3; i++)
             redlock__lease_answer(lease,
-                                  &(struct redlock__lease_news){.node = i,
+                                  &(struct redlock__lease_news){.nodes = UINT32_C(1) << i,
                                                                 .command = REDLOCK__CMD_SET,
                                                                 .round_no = lease->round_no,
                                                                 .vote = REDLOCK_VOTE_FOREIGN,

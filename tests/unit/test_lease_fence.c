@@ -18,13 +18,13 @@ static void fenced_attempt(void)
 /* To the first round, whichever is open now. */
 static void granted(uint32_t node, int64_t number, int64_t ms)
 {
-    struct redlock__lease_news news = {.node = node,
+    struct redlock__lease_news news = {.nodes = UINT32_C(1) << node,
                                        .command = REDLOCK__CMD_GRANT,
                                        .round_no = grant_round,
                                        .vote = REDLOCK_VOTE_OURS,
                                        .number = number,
                                        .text = ""};
-    redlock__grant_set_answer(&grant, node, REDLOCK_VOTE_OURS);
+    redlock__grant_set_answer(&grant, UINT32_C(1) << node, REDLOCK_VOTE_OURS);
     redlock__lease_answer(lease, &news, at(ms));
 }
 
@@ -259,7 +259,7 @@ END_TEST
 START_TEST(a_settled_one_is_remembered_also_after_the_round)
 {
     struct redlock__lease_news news = {
-        .node = 3, .command = REDLOCK__CMD_SETTLE, .vote = REDLOCK_VOTE_OURS, .text = ""};
+        .nodes = 1 << 3, .command = REDLOCK__CMD_SETTLE, .vote = REDLOCK_VOTE_OURS, .text = ""};
     fenced_attempt();
     for (uint32_t i = 0; i < 3; i++)
         granted(i, 7, 10);

@@ -76,7 +76,7 @@ static bool play(uint32_t n, uint32_t quorum, uint32_t counted, const redlock_vo
         seals++;
     for (uint32_t i = 0; i < n; i++) {
         enum redlock__verdict before = round.verdict;
-        seals += redlock__round_answer(&round, order[i], votes[order[i]]);
+        seals += redlock__round_answer(&round, UINT32_C(1) << order[i], votes[order[i]]);
         kept = kept && (before == REDLOCK__ROUND_OPEN || before == round.verdict);
     }
     return kept && seals == 1 && round.verdict == expected(n, quorum, counted, votes);
@@ -161,7 +161,7 @@ START_TEST(the_verdict_is_sealed_as_soon_as_it_is_certain_and_not_before)
             if (sealed != certain(n, quorum, votes, order, given))
                 ck_abort_msg("n %u, quorum %u, sample %d, after %u answers", n, quorum, k, given);
             if (given < n)
-                redlock__round_answer(&round, order[given], votes[order[given]]);
+                redlock__round_answer(&round, UINT32_C(1) << order[given], votes[order[given]]);
         }
     }
 }
@@ -188,7 +188,8 @@ START_TEST(half_against_half_is_busy_and_never_hangs)
         struct redlock__round round;
         redlock__round_begin(&round, redlock__majority(n), all(n), all(n), 1);
         for (uint32_t i = 0; i < n; i++)
-            redlock__round_answer(&round, i, i % 2 == 0 ? REDLOCK_VOTE_OURS : REDLOCK_VOTE_FOREIGN);
+            redlock__round_answer(&round, UINT32_C(1) << i,
+                                  i % 2 == 0 ? REDLOCK_VOTE_OURS : REDLOCK_VOTE_FOREIGN);
         ck_assert_int_eq(round.verdict, REDLOCK__ROUND_BUSY);
     }
 }
@@ -199,10 +200,10 @@ START_TEST(late_answers_do_not_change_a_sealed_verdict)
     struct redlock__round round;
     redlock__round_begin(&round, 3, all(5), all(5), 1);
     for (uint32_t i = 0; i < 3; i++)
-        redlock__round_answer(&round, i, REDLOCK_VOTE_SILENT);
+        redlock__round_answer(&round, UINT32_C(1) << i, REDLOCK_VOTE_SILENT);
     ck_assert_int_eq(round.verdict, REDLOCK__ROUND_NO_QUORUM);
     for (uint32_t i = 0; i < 5; i++) {
-        ck_assert(!redlock__round_answer(&round, i, REDLOCK_VOTE_OURS));
+        ck_assert(!redlock__round_answer(&round, UINT32_C(1) << i, REDLOCK_VOTE_OURS));
         ck_assert_int_eq(round.verdict, REDLOCK__ROUND_NO_QUORUM);
     }
     ck_assert_uint_eq(round.ours, all(5)); /* the record has them */
@@ -213,10 +214,10 @@ START_TEST(a_late_answer_after_silence_counts_while_the_verdict_is_open)
 {
     struct redlock__round round;
     redlock__round_begin(&round, 2, all(3), all(3), 1);
-    redlock__round_answer(&round, 0, REDLOCK_VOTE_OURS);
-    redlock__round_answer(&round, 1, REDLOCK_VOTE_SILENT);
+    redlock__round_answer(&round, 1 << 0, REDLOCK_VOTE_OURS);
+    redlock__round_answer(&round, 1 << 1, REDLOCK_VOTE_SILENT);
     ck_assert_int_eq(round.verdict, REDLOCK__ROUND_OPEN);
-    ck_assert(redlock__round_answer(&round, 1, REDLOCK_VOTE_OURS));
+    ck_assert(redlock__round_answer(&round, 1 << 1, REDLOCK_VOTE_OURS));
     ck_assert_int_eq(round.verdict, REDLOCK__ROUND_WON);
 }
 END_TEST
@@ -226,14 +227,14 @@ START_TEST(an_answer_taken_back_does_not_count)
 {
     struct redlock__round round;
     redlock__round_begin(&round, 2, all(3), all(3), 1);
-    redlock__round_answer(&round, 0, REDLOCK_VOTE_OURS);
-    ck_assert(!redlock__round_answer(&round, 0, REDLOCK_VOTE_DOWN));
+    redlock__round_answer(&round, 1 << 0, REDLOCK_VOTE_OURS);
+    ck_assert(!redlock__round_answer(&round, 1 << 0, REDLOCK_VOTE_DOWN));
     ck_assert_uint_eq(round.ours, 0);
     ck_assert_uint_eq(round.owed, 0x6);
-    ck_assert(!redlock__round_answer(&round, 1, REDLOCK_VOTE_OURS));
-    ck_assert(redlock__round_answer(&round, 2, REDLOCK_VOTE_OURS));
+    ck_assert(!redlock__round_answer(&round, 1 << 1, REDLOCK_VOTE_OURS));
+    ck_assert(redlock__round_answer(&round, 1 << 2, REDLOCK_VOTE_OURS));
     ck_assert_int_eq(round.verdict, REDLOCK__ROUND_WON);
-    ck_assert(!redlock__round_answer(&round, 2, REDLOCK_VOTE_DOWN)); /* sealed */
+    ck_assert(!redlock__round_answer(&round, 1 << 2, REDLOCK_VOTE_DOWN)); /* sealed */
     ck_assert_int_eq(round.verdict, REDLOCK__ROUND_WON);
     ck_assert_uint_eq(round.ours, 2);
 }
@@ -245,9 +246,9 @@ START_TEST(those_not_asked_have_failed)
     redlock__round_begin(&round, 2, all(3), 1, 1);
     ck_assert_int_eq(round.verdict, REDLOCK__ROUND_NO_QUORUM);
     redlock__round_begin(&round, 2, all(3), all(3), 1);
-    redlock__round_answer(&round, 0, REDLOCK_VOTE_BARRED);
+    redlock__round_answer(&round, 1 << 0, REDLOCK_VOTE_BARRED);
     ck_assert_uint_eq(round.owed, 0x6);
-    ck_assert(redlock__round_answer(&round, 1, REDLOCK_VOTE_BARRED));
+    ck_assert(redlock__round_answer(&round, 1 << 1, REDLOCK_VOTE_BARRED));
     ck_assert_int_eq(round.verdict, REDLOCK__ROUND_NO_QUORUM);
 }
 END_TEST
@@ -256,8 +257,8 @@ START_TEST(giving_up_seals_an_open_round)
 {
     struct redlock__round round;
     redlock__round_begin(&round, 3, all(5), all(5), 1);
-    redlock__round_answer(&round, 0, REDLOCK_VOTE_OURS);
-    redlock__round_answer(&round, 1, REDLOCK_VOTE_FOREIGN);
+    redlock__round_answer(&round, 1 << 0, REDLOCK_VOTE_OURS);
+    redlock__round_answer(&round, 1 << 1, REDLOCK_VOTE_FOREIGN);
     ck_assert_int_eq(round.verdict, REDLOCK__ROUND_OPEN);
     ck_assert(redlock__round_give_up(&round));
     ck_assert_int_eq(round.verdict, REDLOCK__ROUND_NO_QUORUM);
