@@ -544,14 +544,7 @@ void redlock__engine_handle_deadline(struct redlock__engine *engine, int64_t now
 
 int64_t redlock__engine_next_deadline(const struct redlock__engine *engine)
 {
-    int64_t next = next_own_deadline(engine);
-    for (uint32_t i = 0; i < redlock__engine_links(engine); i++) {
-        const struct redlock__node *node = redlock__engine_node(engine, i);
-
-        if (node != NULL)
-            next = redlock__min(next, redlock__node_next_deadline(node));
-    }
-    return next;
+    return redlock__min(next_own_deadline(engine), engine->all.deadline_ns);
 }
 
 /* ---- for the driver ----------------------------------------------------- */
@@ -576,6 +569,13 @@ void redlock__engine_node_failed(struct redlock__engine *engine, uint32_t i, con
 }
 
 /* Nothing is taken in yet: a lease's own end comes before any answer for it. */
+void redlock__engine_received(struct redlock__engine *engine, uint32_t i, size_t len,
+                              int64_t now_ns)
+{
+    redlock__node_received(redlock__engine_node(engine, i), len, now_ns);
+    note_news(engine, i);
+}
+
 void redlock__engine_receive(struct redlock__engine *engine, uint32_t i, const char *data,
                              size_t len, int64_t now_ns)
 {

@@ -96,10 +96,14 @@ void redlock__engine_connected(struct redlock__engine *engine, uint32_t i, int64
 void redlock__engine_node_failed(struct redlock__engine *engine, uint32_t i, const char *text,
                                  int64_t now_ns);
 /* Hand over all that can be read, with a time that is not later, and then call
- * redlock__engine_handle_deadline(), with the time after that, which takes in what they say. */
+ * redlock__engine_handle_deadline(), with the time after that, which takes in what they say. What
+ * was read into redlock__node_room() is told by its length. */
+void redlock__engine_received(struct redlock__engine *engine, uint32_t i, size_t len,
+                              int64_t now_ns);
 void redlock__engine_receive(struct redlock__engine *engine, uint32_t i, const char *data,
                              size_t len, int64_t now_ns);
 void redlock__engine_handle_deadline(struct redlock__engine *engine, int64_t now_ns);
+/* No later than the next, but maybe earlier: that of a request that has been answered since. */
 int64_t redlock__engine_next_deadline(const struct redlock__engine *engine);
 /* Since it was last asked, some node may have got output or a task: nothing else gives the driver
  * something to do for one. */

@@ -252,19 +252,27 @@ static void decrypt(struct redlock__io *io, uint32_t i, size_t len, int64_t now_
     redlock__tls_take(tls, io->buffer, len);
     if (io->links[i].state == LINK_SECURING && redlock__tls_state(tls) == REDLOCK__TLS_OPEN)
         connected(io, i);
-    while ((n = redlock__tls_read(tls, io->buffer, sizeof io->buffer)) > 0)
+    while ((n = redlock__tls_read(tls, io->buffer, REDLOCK__IO_BUFFER)) > 0)
         redlock__engine_receive(io->engine, i, io->buffer, n, now_ns);
     check_tls(io, i);
 }
 
 static void receive(struct redlock__io *io, uint32_t i, int64_t now_ns)
 {
-    ssize_t n = recv(io->links[i].fd, io->buffer, sizeof io->buffer, 0);
+    bool tls = io->links[i].tls != NULL;
+    size_t len = REDLOCK__IO_BUFFER;
+    char *to = tls ? io->buffer : redlock__node_room(redlock__engine_node(io->engine, i), &len);
+    ssize_t n;
 
-    if (n > 0 && io->links[i].tls != NULL)
+    if (to == NULL) {
+        break_link(io, i, "receive: ", "out of memory", 0);
+        return;
+    }
+    n = recv(io->links[i].fd, to, len, 0);
+    if (n > 0 && tls)
         decrypt(io, i, (size_t)n, now_ns);
     else if (n > 0)
-        redlock__engine_receive(io->engine, i, io->buffer, (size_t)n, now_ns);
+        redlock__engine_received(io->engine, i, (size_t)n, now_ns);
     else if (n == 0)
         lose_link(io, i, "", 0);
     else if (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)
@@ -454,6 +462,10 @@ int redlock__io_new(const struct redlock__settings *settings, struct redlock__en
     rc = open_links(made, settings, text, text_size);
     if (rc == 0 && settings->tls.wanted)
         rc = redlock__tls_new(&settings->tls, &made->tls, text, text_size);
+    if (rc == 0 && settings->tls.wanted) {
+        made->buffer = malloc(REDLOCK__IO_BUFFER);
+        rc = made->buffer != NULL ? 0 : REDLOCK_ERR_MEMORY;
+    }
     if (rc == 0 &&
         (!redlock__signal_open(&made->watches[REDLOCK__DRIVER].signal) ||
          !redlock__signal_open(&made->watches[REDLOCK__BACKGROUND].signal) ||
@@ -504,5 +516,6 @@ void redlock__io_free(struct redlock__io *io, bool here)
         redlock__signal_close(&io->watches[i].signal);
     if (io->loop_fd >= 0)
         (void)close(io->loop_fd);
+    free(io->buffer);
     free(io);
 }

@@ -60,7 +60,7 @@ struct redlock__io {
     bool news;        /* something happened to a link: there may be more to do, also for others */
     struct link links[REDLOCK__MAX_LINKS];
     struct watch watches[REDLOCK__PARTIES];
-    char buffer[REDLOCK__IO_BUFFER];
+    char *buffer; /* for what is encrypted; NULL: nothing is */
 };
 
 /* What poll is asked for. */

@@ -599,11 +599,32 @@ void redlock__node_sent(struct redlock__node *node, size_t len, int64_t now_ns)
     node->seen.out_tail = rest;
 }
 
+char *redlock__node_room(struct redlock__node *node, size_t *len)
+{
+    return redlock__replies_room(&node->replies, len);
+}
+
+void redlock__node_received(struct redlock__node *node, size_t len, int64_t now_ns)
+{
+    node->received_ns = now_ns;
+    if (!redlock__replies_take(&node->replies, len))
+        fail(node, now_ns, "out of memory");
+}
+
 void redlock__node_receive(struct redlock__node *node, const char *data, size_t len, int64_t now_ns)
 {
-    if (len == 0)
-        return;
-    node->received_ns = now_ns;
-    if (!redlock__replies_receive(&node->replies, data, len))
-        fail(node, now_ns, "out of memory");
+    while (len > 0 && node->seen.phase != REDLOCK__NODE_PHASE_DOWN) {
+        size_t part = 0;
+        char *room = redlock__node_room(node, &part);
+
+        if (room == NULL) {
+            fail(node, now_ns, "out of memory");
+            return;
+        }
+        part = part < len ? part : len;
+        memcpy(room, data, part);
+        redlock__node_received(node, part, now_ns);
+        data += part;
+        len -= part;
+    }
 }

@@ -201,7 +201,11 @@ static inline const char *redlock__node_output(const struct redlock__node *node,
 }
 void redlock__node_sent(struct redlock__node *node, size_t len, int64_t now_ns);
 
-/* Bytes received. */
+/* Where bytes may be received to: *len of them, NULL: out of memory. Then say how many came. */
+char *redlock__node_room(struct redlock__node *node, size_t *len);
+void redlock__node_received(struct redlock__node *node, size_t len, int64_t now_ns);
+
+/* The same of bytes that are elsewhere. */
 void redlock__node_receive(struct redlock__node *node, const char *data, size_t len,
                            int64_t now_ns);
 

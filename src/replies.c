@@ -8,9 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FIRST_IN ((size_t)1024)
-#define MAX_ELEMENTS 64 /* of an array */
-#define MAX_DIGITS 18   /* of a number that fits for sure */
+#define FIRST_IN ((size_t)4096)
+#define MOST_IN ((size_t)64 * 1024) /* unless more waits to be read */
+#define MAX_ELEMENTS 64             /* of an array */
+#define MAX_DIGITS 18               /* of a number that fits for sure */
 
 /* ---- a connection's life -------------------------------------------------- */
 
@@ -59,35 +60,32 @@ void redlock__replies_destroy(struct redlock__replies *replies)
 
 /* ---- bytes ---------------------------------------------------------------- */
 
-__attribute__((cold)) static bool grow_in(struct redlock__replies *replies, size_t len)
+__attribute__((cold)) bool redlock__replies_make_room(struct redlock__replies *replies, size_t *len)
 {
-    size_t size = replies->in_size == 0 ? FIRST_IN : replies->in_size;
-    char *in;
+    size_t size = replies->in_size == 0 ? FIRST_IN : 2 * replies->in_size;
+    char *in = realloc(replies->in, size);
 
-    while (size - replies->in_tail < len)
-        size *= 2;
-    in = realloc(replies->in, size);
     if (in == NULL)
         return false;
     replies->in = in;
     replies->in_size = size;
+    *len = size - replies->in_tail;
     return true;
 }
 
-bool redlock__replies_receive(struct redlock__replies *replies, const char *data, size_t len)
+bool redlock__replies_take(struct redlock__replies *replies, size_t len)
 {
     redisReader *reader = replies->reader;
+    size_t more;
 
     if (reader == NULL)
         return true;
     if (reader->len != reader->pos || reader->ridx >= 0)
-        return redisReaderFeed(reader, data, len) == REDIS_OK;
-    if (replies->in_head == replies->in_tail)
-        replies->in_head = replies->in_tail = 0;
-    if (replies->in_size - replies->in_tail < len && !grow_in(replies, len))
-        return false;
-    memcpy(replies->in + replies->in_tail, data, len);
+        return redisReaderFeed(reader, replies->in + replies->in_tail, len) == REDIS_OK;
     replies->in_tail += len;
+    /* There may be much to come, of a crowd: where there is no memory, it comes in more turns. */
+    if (replies->in_tail == replies->in_size && replies->in_size < MOST_IN)
+        (void)redlock__replies_make_room(replies, &more);
     return true;
 }
 

@@ -17,6 +17,7 @@
 #include <string.h>
 
 enum {
+    REDLOCK__LEAST_ROOM = 1024,      /* bytes to receive into */
     REDLOCK__MAX_REPLY = 1024 * 1024 /* bytes kept of one that isn't there as a whole */
 };
 
@@ -43,8 +44,21 @@ bool redlock__replies_open(struct redlock__replies *replies);
 void redlock__replies_close(struct redlock__replies *replies);
 void redlock__replies_destroy(struct redlock__replies *replies);
 
-/* False: out of memory. Nothing happens when closed. */
-bool redlock__replies_receive(struct redlock__replies *replies, const char *data, size_t len);
+bool redlock__replies_make_room(struct redlock__replies *replies, size_t *len);
+
+/* Where bytes may be received to: *len of them, and not few; NULL: out of memory. */
+static inline char *redlock__replies_room(struct redlock__replies *replies, size_t *len)
+{
+    if (replies->in_head == replies->in_tail)
+        replies->in_head = replies->in_tail = 0;
+    *len = replies->in_size - replies->in_tail;
+    if (*len < REDLOCK__LEAST_ROOM && !redlock__replies_make_room(replies, len))
+        return NULL;
+    return replies->in + replies->in_tail;
+}
+
+/* So many came there. False: out of memory. They are nothing when closed. */
+bool redlock__replies_take(struct redlock__replies *replies, size_t len);
 
 /* Bytes that haven't been read. */
 static inline bool redlock__replies_any(const struct redlock__replies *replies)
