@@ -267,24 +267,29 @@ static void take_in_yes(struct redlock__engine *engine, int64_t now_ns)
     engine->yes_count = 0;
 }
 
-static void note_yes(struct redlock__engine *engine, uint32_t node, const struct redlock__tag *tag,
-                     int64_t now_ns)
+/* The first that says so, to this request. */
+static void begin_yes(struct redlock__engine *engine, uint32_t node, struct redlock__tag tag,
+                      int64_t now_ns)
 {
-    struct redlock__grant *grant = tag->owner;
-    struct redlock__yes yes = {.tag = *tag, .nodes = UINT32_C(1) << node};
+    struct redlock__grant *grant = tag.owner;
 
-    if (grant->yes_at != 0) {
-        struct redlock__yes *others = &engine->yes[grant->yes_at - 1];
-
-        if (others->tag.command == yes.tag.command && others->tag.round == yes.tag.round) {
-            others->nodes |= yes.nodes;
-            return;
-        }
-    }
     if (grant->yes_at != 0 || engine->yes_count == REDLOCK__YES_AT_ONCE)
         take_in_yes(engine, now_ns);
-    engine->yes[engine->yes_count++] = yes;
+    engine->yes[engine->yes_count++] =
+        (struct redlock__yes){.tag = tag, .nodes = UINT32_C(1) << node};
     grant->yes_at = (uint8_t)engine->yes_count;
+}
+
+static inline void note_yes(struct redlock__engine *engine, uint32_t node,
+                            const struct redlock__tag *tag, int64_t now_ns)
+{
+    uint32_t at = ((const struct redlock__grant *)tag->owner)->yes_at;
+
+    if (at != 0 && engine->yes[at - 1].tag.command == tag->command &&
+        engine->yes[at - 1].tag.round == tag->round)
+        engine->yes[at - 1].nodes |= UINT32_C(1) << node;
+    else
+        begin_yes(engine, node, *tag, now_ns);
 }
 
 static void deliver_inspection(struct redlock__engine *engine, uint32_t node,
@@ -360,22 +365,33 @@ static void phase_changed(struct redlock__engine *engine, uint32_t i, int64_t no
     redlock__init_news(engine, now_ns);
 }
 
-/* Takes in all that node i has to tell; false if nothing. */
+/* Of all nodes, the yes that each begins with. Those with more to tell stay in `news`. */
+static void hear_yes(struct redlock__engine *engine, int64_t now_ns)
+{
+    for (uint32_t rest = engine->news; rest != 0; rest &= rest - 1) {
+        uint32_t i = redlock__first(rest);
+        struct redlock__node *node = engine->nodes[i];
+        const struct redlock__tag *tag;
+        bool more = true;
+
+        while (more && (tag = redlock__node_pull_yes(node, &more)) != NULL)
+            note_yes(engine, i, tag, now_ns);
+        if (!more && redlock__node_changes(node) == engine->changes[i])
+            engine->news &= ~(UINT32_C(1) << i);
+    }
+}
+
+/* Takes in all else that node i has to tell; false if nothing. */
 static bool pump(struct redlock__engine *engine, uint32_t i, int64_t now_ns)
 {
     struct redlock__node *node = engine->nodes[i];
-    const struct redlock__tag *tag;
     struct redlock__node_event event;
-    bool news = false, more;
+    bool news = false;
 
+    take_in_yes(engine, now_ns);
     engine->news &= ~(UINT32_C(1) << i);
-    while ((tag = redlock__node_pull_yes(node, &more)) != NULL) {
+    while (redlock__node_pull(node, now_ns, &event)) {
         news = true;
-        note_yes(engine, i, tag, now_ns);
-    }
-    while (more && redlock__node_pull(node, now_ns, &event)) {
-        news = true;
-        take_in_yes(engine, now_ns);
         if (event.result == REDLOCK__RESULT_LATE)
             engine->stats.late_replies++;
         if (event.tag.command >= REDLOCK__CMD_INFO_SERVER)
@@ -390,7 +406,6 @@ static bool pump(struct redlock__engine *engine, uint32_t i, int64_t now_ns)
             redlock__engine_deliver(engine, i, &event, now_ns);
     }
     if (redlock__node_changes(node) != engine->changes[i]) {
-        take_in_yes(engine, now_ns);
         phase_changed(engine, i, now_ns);
         news = true;
     }
@@ -405,9 +420,13 @@ void redlock__engine_run(struct redlock__engine *engine, int64_t now_ns)
         struct redlock__lease *lease;
 
         more = false;
-        while (engine->news != 0)
-            more |= pump(engine, redlock__first(engine->news), now_ns);
-        take_in_yes(engine, now_ns);
+        while (engine->news != 0) {
+            hear_yes(engine, now_ns);
+            if (engine->news != 0)
+                more |= pump(engine, redlock__first(engine->news), now_ns);
+        }
+        if (engine->yes_count > 0)
+            take_in_yes(engine, now_ns);
         if (engine->seen.links > engine->n) {
             more |= redlock__replicas_pump(engine, now_ns);
             more |= redlock__wake_pump(engine, now_ns);

@@ -50,8 +50,8 @@ static void set_state(struct redlock__io *io, struct link *link, enum link_state
     link->generation++;
 }
 
-static void break_link(struct redlock__io *io, uint32_t i, const char *what, const char *why,
-                       int number)
+__attribute__((cold)) static void break_link(struct redlock__io *io, uint32_t i, const char *what,
+                                             const char *why, int number)
 {
     char text[REDLOCK_TEXT_LEN], room[REDLOCK__ERRNO_LEN];
 
@@ -64,7 +64,8 @@ static void break_link(struct redlock__io *io, uint32_t i, const char *what, con
 }
 
 /* The connection came to its end, or to an error. */
-static void lose_link(struct redlock__io *io, uint32_t i, const char *what, int number)
+__attribute__((cold)) static void lose_link(struct redlock__io *io, uint32_t i, const char *what,
+                                            int number)
 {
     const struct link *link = &io->links[i];
     const struct redlock__node *node = redlock__engine_node(io->engine, i);
@@ -190,7 +191,7 @@ static void start_tls(struct redlock__io *io, uint32_t i)
     redlock__node_securing(redlock__engine_node(io->engine, i));
 }
 
-static void finish_connect(struct redlock__io *io, uint32_t i)
+__attribute__((cold)) static void finish_connect(struct redlock__io *io, uint32_t i)
 {
     struct link *link = &io->links[i];
     int number = 0;
@@ -244,7 +245,8 @@ static void check_tls(struct redlock__io *io, uint32_t i)
 }
 
 /* Of len bytes of ciphertext in the buffer. What came before the peer's end counts. */
-static void decrypt(struct redlock__io *io, uint32_t i, size_t len, int64_t now_ns)
+__attribute__((noinline)) static void decrypt(struct redlock__io *io, uint32_t i, size_t len,
+                                              int64_t now_ns)
 {
     struct redlock__tls_stream *tls = io->links[i].tls;
     size_t n;
@@ -259,20 +261,18 @@ static void decrypt(struct redlock__io *io, uint32_t i, size_t len, int64_t now_
 
 static void receive(struct redlock__io *io, uint32_t i, int64_t now_ns)
 {
-    bool tls = io->links[i].tls != NULL;
+    const struct link *link = &io->links[i];
     size_t len = REDLOCK__IO_BUFFER;
-    char *to = tls ? io->buffer : redlock__node_room(redlock__engine_node(io->engine, i), &len);
-    ssize_t n;
+    char *to = link->tls != NULL ? io->buffer
+                                 : redlock__node_room(redlock__engine_node(io->engine, i), &len);
+    ssize_t n = to != NULL ? recv(link->fd, to, len, 0) : -1;
 
-    if (to == NULL) {
-        break_link(io, i, "receive: ", "out of memory", 0);
-        return;
-    }
-    n = recv(io->links[i].fd, to, len, 0);
-    if (n > 0 && tls)
-        decrypt(io, i, (size_t)n, now_ns);
-    else if (n > 0)
+    if (n > 0 && link->tls == NULL)
         redlock__engine_received(io->engine, i, (size_t)n, now_ns);
+    else if (n > 0)
+        decrypt(io, i, (size_t)n, now_ns);
+    else if (to == NULL)
+        break_link(io, i, "receive: ", "out of memory", 0);
     else if (n == 0)
         lose_link(io, i, "", 0);
     else if (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)

@@ -488,16 +488,17 @@ static bool skip_yes(struct redlock__node *node, enum redlock__command command)
 
 const struct redlock__tag *redlock__node_pull_yes(struct redlock__node *node, bool *more)
 {
-    bool first = node->dropped == 0 && node->seen.deadline_ns > node->overdue_ns;
     const struct redlock__pending *e;
 
-    *more = !first || redlock__replies_any(&node->replies);
-    if (!first || !*more || node->seen.phase != REDLOCK__NODE_PHASE_READY || node->ring.count == 0)
+    *more = true;
+    if (node->dropped > 0 || node->seen.deadline_ns <= node->overdue_ns ||
+        node->seen.phase != REDLOCK__NODE_PHASE_READY || node->ring.count == 0)
         return NULL;
     e = redlock__ring_at(&node->ring, 0);
     if (e->timed_out || node->sent <= e->begin || !skip_yes(node, e->tag.command))
         return NULL;
     pop(node);
+    *more = redlock__replies_any(&node->replies);
     return &e->tag;
 }
 

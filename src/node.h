@@ -150,7 +150,7 @@ bool redlock__node_pull(struct redlock__node *node, int64_t now_ns,
 /*
  * The same of the usual: an answer in time whose bytes say it all (redlock__decode_plain_yes()), if
  * it is the next result. Gives its tag, to be read before anything else is done with the node.
- * NULL: it is something else, or nothing; *more: there may be something.
+ * NULL: it is something else, or nothing. *more: there may be something to pull after it.
  */
 const struct redlock__tag *redlock__node_pull_yes(struct redlock__node *node, bool *more);
 
