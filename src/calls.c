@@ -371,22 +371,17 @@ void redlock__engine_forget(struct redlock__engine *engine, struct redlock__leas
 redlock_event redlock__engine_pull_event(struct redlock__engine *engine,
                                          struct redlock__lease **which)
 {
-    static const struct {
-        uint32_t bit;
-        redlock_event event;
-    } order[] = {{REDLOCK__EVENT_BIT_FAILING, REDLOCK_EVENT_RENEWAL_FAILING},
-                 {REDLOCK__EVENT_BIT_RENEWED, REDLOCK_EVENT_RENEWED},
-                 {REDLOCK__EVENT_BIT_LOST, REDLOCK_EVENT_LOST},
-                 {REDLOCK__EVENT_BIT_DONE, REDLOCK_EVENT_DONE}};
+    static const redlock_event events[] = {REDLOCK_EVENT_RENEWAL_FAILING, REDLOCK_EVENT_RENEWED,
+                                           REDLOCK_EVENT_LOST, REDLOCK_EVENT_DONE};
     struct redlock__lease *lease;
 
     while ((lease = engine->events_head) != NULL) {
-        for (size_t i = 0; i < sizeof order / sizeof order[0]; i++) {
-            if ((lease->events & order[i].bit) == 0)
-                continue;
-            lease->events &= (uint8_t)~order[i].bit;
+        if (lease->events != 0) {
+            uint32_t first = redlock__first(lease->events);
+
+            lease->events &= (uint8_t)(lease->events - 1);
             *which = lease;
-            return order[i].event;
+            return events[first];
         }
         engine->events_head = lease->next_event;
         lease->in_events = false;

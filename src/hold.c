@@ -55,9 +55,9 @@ void redlock__hold_keep(struct redlock__lease *lease, uint32_t nodes, int64_t tt
     int64_t end_ns = 0;
     uint32_t ppm = UINT32_MAX; /* for which that is */
 
-    for (uint32_t i = 0; i < lease->n; i++) {
-        if (!has(nodes, i))
-            continue;
+    for (; nodes != 0; nodes &= nodes - 1) {
+        uint32_t i = redlock__first(nodes);
+
         if (lease->terms->node_ppm[i] != ppm) {
             ppm = lease->terms->node_ppm[i];
             end_ns = redlock__deadline(lease->round.start_ns, ttl_ms, ppm);

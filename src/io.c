@@ -259,24 +259,47 @@ __attribute__((noinline)) static void decrypt(struct redlock__io *io, uint32_t i
     check_tls(io, i);
 }
 
-static void receive(struct redlock__io *io, uint32_t i, int64_t now_ns)
+/* Where nothing was received: the end, or an error. */
+__attribute__((cold)) static void end_receiving(struct redlock__io *io, uint32_t i, ssize_t n)
 {
-    const struct link *link = &io->links[i];
-    size_t len = REDLOCK__IO_BUFFER;
-    char *to = link->tls != NULL ? io->buffer
-                                 : redlock__node_room(redlock__engine_node(io->engine, i), &len);
-    ssize_t n = to != NULL ? recv(link->fd, to, len, 0) : -1;
-
-    if (n > 0 && link->tls == NULL)
-        redlock__engine_received(io->engine, i, (size_t)n, now_ns);
-    else if (n > 0)
-        decrypt(io, i, (size_t)n, now_ns);
-    else if (to == NULL)
-        break_link(io, i, "receive: ", "out of memory", 0);
-    else if (n == 0)
+    if (n == 0)
         lose_link(io, i, "", 0);
     else if (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)
         lose_link(io, i, "receive: ", errno);
+}
+
+__attribute__((noinline)) static void receive_tls(struct redlock__io *io, uint32_t i,
+                                                  int64_t now_ns)
+{
+    ssize_t n = recv(io->links[i].fd, io->buffer, REDLOCK__IO_BUFFER, 0);
+
+    if (n > 0)
+        decrypt(io, i, (size_t)n, now_ns);
+    else
+        end_receiving(io, i, n);
+}
+
+static inline void receive(struct redlock__io *io, uint32_t i, int64_t now_ns)
+{
+    const struct link *link = &io->links[i];
+    size_t len;
+    char *room;
+    ssize_t n;
+
+    if (link->tls != NULL) {
+        receive_tls(io, i, now_ns);
+        return;
+    }
+    room = redlock__node_room(redlock__engine_node(io->engine, i), &len);
+    if (room == NULL) {
+        break_link(io, i, "receive: ", "out of memory", 0);
+        return;
+    }
+    n = recv(link->fd, room, len, 0);
+    if (n > 0)
+        redlock__engine_received(io->engine, i, (size_t)n, now_ns);
+    else
+        end_receiving(io, i, n);
 }
 
 static void do_tasks(struct redlock__io *io, uint32_t i, int64_t now_ns)
@@ -386,6 +409,21 @@ void redlock__io_flush(struct redlock__io *io)
 
 /* ---- reading ------------------------------------------------------------ */
 
+/* What poll found, of a link that does not just have answers. */
+static void handle_link(struct redlock__io *io, uint32_t i, int ready, int64_t now_ns)
+{
+    struct link *link = &io->links[i];
+
+    if ((ready & POLLOUT) != 0 || link->state != LINK_OPEN || link->tls != NULL)
+        io->news = true;
+    if ((ready & POLLOUT) != 0 && link->blocked)
+        link->blocked = false, io->changes++;
+    if (link->state == LINK_CONNECTING)
+        finish_connect(io, i);
+    else if ((ready & ~POLLOUT) != 0)
+        receive(io, i, now_ns);
+}
+
 void redlock__io_read(struct redlock__io *io, enum redlock__party party)
 {
     struct watch *watch = &io->watches[party];
@@ -399,19 +437,16 @@ void redlock__io_read(struct redlock__io *io, enum redlock__party party)
     if (watch->scope == REDLOCK__WATCH_ALL)
         io->looked_ns = now_ns;
     for (uint32_t i = 0; i < watch->count; i++) {
-        struct link *link = &io->links[i];
+        const struct link *link = &io->links[i];
         int ready = watch->fds[1 + i].revents;
+
         if (ready == 0 || watch->generation[i] != link->generation ||
             redlock__node_has_task(redlock__engine_node(io->engine, i), now_ns))
             continue;
-        if ((ready & POLLOUT) != 0 || link->state != LINK_OPEN || link->tls != NULL)
-            io->news = true;
-        if ((ready & POLLOUT) != 0 && link->blocked)
-            link->blocked = false, io->changes++;
-        if (link->state == LINK_CONNECTING)
-            finish_connect(io, i);
-        else if ((ready & ~POLLOUT) != 0)
+        if (ready == POLLIN && link->state == LINK_OPEN && link->tls == NULL)
             receive(io, i, now_ns);
+        else
+            handle_link(io, i, ready, now_ns);
     }
     redlock__engine_handle_deadline(io->engine, redlock__clock_ns());
 }

@@ -67,11 +67,11 @@ enum {
     REDLOCK__WANT_SETTLE = 32  /* raise the counters of `unsettled` to the fencing token */
 };
 
-enum {
-    REDLOCK__EVENT_BIT_DONE = 1,
+enum { /* the first is told first */
+    REDLOCK__EVENT_BIT_FAILING = 1,
     REDLOCK__EVENT_BIT_RENEWED = 2,
-    REDLOCK__EVENT_BIT_FAILING = 4,
-    REDLOCK__EVENT_BIT_LOST = 8
+    REDLOCK__EVENT_BIT_LOST = 4,
+    REDLOCK__EVENT_BIT_DONE = 8
 };
 
 struct redlock__lease_config {

@@ -40,6 +40,7 @@ bool redlock__replies_open(struct redlock__replies *replies)
     reader->fn = &replies->functions;
     reader->privdata = replies;
     replies->reader = reader;
+    replies->plain = true;
     return true;
 }
 
@@ -48,6 +49,7 @@ void redlock__replies_close(struct redlock__replies *replies)
     if (replies->reader != NULL)
         redisReaderFree(replies->reader);
     replies->reader = NULL;
+    replies->plain = false;
     replies->in_head = replies->in_tail = 0;
 }
 
@@ -73,18 +75,17 @@ __attribute__((cold)) bool redlock__replies_make_room(struct redlock__replies *r
     return true;
 }
 
-bool redlock__replies_take(struct redlock__replies *replies, size_t len)
+/* There may be much to come, of a crowd: where there is no memory, it comes in more turns. */
+__attribute__((cold)) bool redlock__replies_take_rare(struct redlock__replies *replies, size_t len)
 {
-    redisReader *reader = replies->reader;
     size_t more;
 
-    if (reader == NULL)
+    if (replies->reader == NULL)
         return true;
-    if (reader->len != reader->pos || reader->ridx >= 0)
-        return redisReaderFeed(reader, replies->in + replies->in_tail, len) == REDIS_OK;
+    if (!replies->plain)
+        return redisReaderFeed(replies->reader, replies->in + replies->in_tail, len) == REDIS_OK;
     replies->in_tail += len;
-    /* There may be much to come, of a crowd: where there is no memory, it comes in more turns. */
-    if (replies->in_tail == replies->in_size && replies->in_size < MOST_IN)
+    if (replies->in_size < MOST_IN)
         (void)redlock__replies_make_room(replies, &more);
     return true;
 }
@@ -207,6 +208,7 @@ static redisReply *read_reply(struct redlock__replies *replies, const char **pro
 redisReply *redlock__replies_next(struct redlock__replies *replies, const char **problem)
 {
     size_t rest = replies->in_tail - replies->in_head;
+    redisReply *reply;
 
     *problem = NULL;
     if (replies->reader == NULL)
@@ -222,7 +224,9 @@ redisReply *redlock__replies_next(struct redlock__replies *replies, const char *
             return NULL;
         }
     }
-    return read_reply(replies, problem);
+    reply = read_reply(replies, problem);
+    replies->plain = replies->reader->len == replies->reader->pos && replies->reader->ridx < 0;
+    return reply;
 }
 
 void redlock__replies_done(struct redlock__replies *replies, redisReply *reply)

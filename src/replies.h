@@ -33,6 +33,7 @@ struct redlock__replies {
     size_t in_size, in_head, in_tail;
     redisReply brief;    /* the last reply, if it was a short one */
     redisReader *reader; /* NULL: closed */
+    bool plain;          /* it is open, and the reader has nothing: it needs not be asked */
     redisReplyObjectFunctions functions;
     void *(*make_array)(const redisReadTask *task, redlock__array_size elements);
     bool array_refused;
@@ -45,6 +46,7 @@ void redlock__replies_close(struct redlock__replies *replies);
 void redlock__replies_destroy(struct redlock__replies *replies);
 
 bool redlock__replies_make_room(struct redlock__replies *replies, size_t *len);
+bool redlock__replies_take_rare(struct redlock__replies *replies, size_t len);
 
 /* Where bytes may be received to: *len of them, and not few; NULL: out of memory. */
 static inline char *redlock__replies_room(struct redlock__replies *replies, size_t *len)
@@ -58,13 +60,19 @@ static inline char *redlock__replies_room(struct redlock__replies *replies, size
 }
 
 /* So many came there. False: out of memory. They are nothing when closed. */
-bool redlock__replies_take(struct redlock__replies *replies, size_t len);
+static inline bool redlock__replies_take(struct redlock__replies *replies, size_t len)
+{
+    if (!replies->plain || replies->in_tail + len == replies->in_size)
+        return redlock__replies_take_rare(replies, len);
+    replies->in_tail += len;
+    return true;
+}
 
 /* Bytes that haven't been read. */
 static inline bool redlock__replies_any(const struct redlock__replies *replies)
 {
-    return replies->in_head != replies->in_tail ||
-           (replies->reader != NULL && replies->reader->len != replies->reader->pos);
+    return replies->in_head != replies->in_tail || (!replies->plain && replies->reader != NULL &&
+                                                    replies->reader->len != replies->reader->pos);
 }
 
 /* The next reply, if it is this one, is skipped. */
