@@ -386,6 +386,49 @@ START_TEST(after_a_longer_pause_all_are_lost_and_the_connections_stay)
 }
 END_TEST
 
+/* Not just the quorum that decided: whoever is read in the same turn. */
+START_TEST(what_one_turn_brings_counts_together)
+{
+    struct redlock__lease_config config = sim_lock_config(TTL_MS);
+    const struct redlock__lease *lease;
+
+    make(1, 0);
+    drive();
+    run(100);
+    ck_assert_int_eq(acquire(0, &config), REDLOCK_OK);
+    lease = world.leases[0];
+    drive();
+    run(10);
+    ck_assert_uint_eq(held(1), 1);
+    ck_assert_uint_eq(lease->counted, (1 << N) - 1);
+    ck_assert_uint_eq(lease->round.owed, 0);
+    for (uint32_t i = 0; i < N; i++)
+        ck_assert_int_eq((redlock_vote)redlock__lease_said(lease)[i].vote, REDLOCK_VOTE_OURS);
+    forget_all(1);
+    end();
+}
+END_TEST
+
+/* The same turn brings a yes to the SET and one to its removal, of each. */
+START_TEST(answers_to_two_requests_stay_apart)
+{
+    struct redlock__lease_config config = sim_lock_config(TTL_MS);
+
+    make(1, 0);
+    drive();
+    run(100);
+    ck_assert_int_eq(acquire(0, &config), REDLOCK_OK);
+    redlock__engine_forget(world.engine, world.leases[0], false, world.now_ns);
+    drive();
+    ck_assert_uint_eq(stats().cleanups, 1);
+    run(10);
+    ck_assert_uint_eq(stats().cleanups, 0);
+    for (uint32_t i = 0; i < N; i++)
+        ck_assert_int_eq(world.primaries[i].until_ns[0], 0);
+    end();
+}
+END_TEST
+
 START_TEST(there_is_a_limit)
 {
     enum {
@@ -419,6 +462,8 @@ int main(void)
     tcase_add_test(tcase, a_hundred_thousand_are_kept_and_only_those_due_are_looked_at);
     tcase_add_loop_test(tcase, after_a_pause_all_are_renewed_and_none_waits_too_long, 0, 3);
     tcase_add_test(tcase, after_a_longer_pause_all_are_lost_and_the_connections_stay);
+    tcase_add_test(tcase, what_one_turn_brings_counts_together);
+    tcase_add_test(tcase, answers_to_two_requests_stay_apart);
     tcase_add_test(tcase, there_is_a_limit);
     suite_add_tcase(suite, tcase);
     runner = srunner_create(suite);
