@@ -541,7 +541,7 @@ START_TEST(output_survives_any_partial_sends)
     make_ready();
     for (uint32_t round = 0; round < 20; round++) {
         struct redlock__bytes bytes;
-        redlock__encode_set(&bytes, "key", 3, "token", 1000);
+        redlock__encode_set(&bytes, "key", 3, NODE_TOKEN, 1000);
         memcpy(expected + expected_len, redlock__bytes_data(&bytes), bytes.len);
         expected_len += bytes.len;
         redlock__bytes_free(&bytes);
