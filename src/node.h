@@ -136,6 +136,11 @@ bool redlock__node_owes(const struct redlock__node *node); /* any answer owed, g
  */
 bool redlock__node_request(struct redlock__node *node, const struct redlock__tag *tag,
                            const struct redlock__bytes *bytes, int64_t deadline_ns, int64_t now_ns);
+/* The same to every node in the mask; returns those that took it. */
+uint32_t redlock__node_request_all(struct redlock__node *const nodes[], uint32_t mask,
+                                   const struct redlock__tag *tag,
+                                   const struct redlock__bytes *bytes, int64_t deadline_ns,
+                                   int64_t now_ns);
 
 /*
  * The next result. DROPPED results of a failed link come first, in queue order,
