@@ -310,33 +310,41 @@ static void end_sending(struct redlock__io *io, uint32_t i, int number, int64_t 
         lose_link(io, i, "send: ", number);
 }
 
+/* The kernel took nothing. */
+static void not_sent(struct redlock__io *io, uint32_t i, int number, int64_t now_ns)
+{
+    if (number == EAGAIN || number == EWOULDBLOCK)
+        io->links[i].blocked = true, io->changes++;
+    else if (number != EINTR)
+        end_sending(io, i, number, now_ns);
+}
+
 static void send_output(struct redlock__io *io, uint32_t i, int64_t now_ns)
 {
     struct redlock__node *node = redlock__engine_node(io->engine, i);
     struct link *link = &io->links[i];
 
     while ((link->state == LINK_OPEN || link->state == LINK_SECURING) && !link->blocked) {
+        struct redlock__tls_stream *tls = link->tls;
         size_t len;
-        const char *data = link->tls != NULL ? encrypt_output(node, link->tls, &len, now_ns)
-                                             : redlock__node_output(node, &len);
+        const char *data = tls != NULL ? encrypt_output(node, tls, &len, now_ns)
+                                       : redlock__node_output(node, &len);
         ssize_t sent;
-        if (len == 0 && link->tls != NULL)
-            check_tls(io, i);
-        if (len == 0)
+        if (len == 0) {
+            if (tls != NULL)
+                check_tls(io, i);
             return;
+        }
         sent = send(link->fd, data, len, MSG_NOSIGNAL);
-        if (sent > 0 && link->tls != NULL)
-            redlock__tls_sent(link->tls, (size_t)sent);
-        else if (sent > 0)
+        if (sent <= 0) {
+            not_sent(io, i, errno, now_ns);
+        } else if (tls != NULL) {
+            redlock__tls_sent(tls, (size_t)sent);
+        } else {
             redlock__node_sent(node, (size_t)sent, now_ns);
-        if (sent > 0 && link->tls == NULL && (size_t)sent == len)
-            return;
-        if (sent > 0)
-            continue;
-        if (errno == EAGAIN || errno == EWOULDBLOCK)
-            link->blocked = true, io->changes++;
-        else if (errno != EINTR)
-            end_sending(io, i, errno, now_ns);
+            if ((size_t)sent == len)
+                return;
+        }
     }
 }
 
