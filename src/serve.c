@@ -87,39 +87,61 @@ static uint32_t send_fenced(struct redlock__engine *engine, struct redlock__leas
     return sent;
 }
 
-/* SET, EXTEND, RELEASE or HINT, to every node in `nodes`; returns those that took it. */
-static uint32_t send_grant(struct redlock__engine *engine, struct redlock__grant *grant,
-                           enum redlock__command command, uint32_t round_no, uint32_t nodes,
-                           int64_t ttl_ms, int64_t now_ns)
+static uint32_t send_set(struct redlock__engine *engine, struct redlock__grant *grant,
+                         uint32_t round_no, uint32_t nodes, int64_t ttl_ms, int64_t now_ns)
 {
-    struct redlock__tag tag = {.owner = grant, .command = command, .round = round_no};
+    const struct redlock__name *name = grant->name;
+    struct redlock__tag tag = {.owner = grant, .command = REDLOCK__CMD_SET, .round = round_no};
     int64_t deadline_ns = redlock__engine_node_deadline(engine, grant->ttl_ms, now_ns);
     struct redlock__bytes bytes;
-    uint32_t sent, woken = engine->n;
+    uint32_t sent;
 
-    if (engine->replicas.wanted != 0 &&
-        (command == REDLOCK__CMD_SET || command == REDLOCK__CMD_EXTEND))
-        return nodes == 0
-                   ? 0
-                   : redlock__replicas_send(engine, grant, command, round_no, ttl_ms, now_ns);
-    if (nodes != 0 && command == REDLOCK__CMD_RELEASE)
-        woken = redlock__wake_removing(engine, grant, nodes, round_no != 0, now_ns);
-    if (command == REDLOCK__CMD_EXTEND || command == REDLOCK__CMD_RELEASE) {
-        sent = redlock__native_send(engine, grant, command, round_no, nodes, ttl_ms, now_ns);
-        if (woken < engine->n && (sent >> woken & 1) != 0)
-            redlock__wake_push(engine, grant->name, woken, now_ns);
-        return sent;
-    }
     if (nodes == 0)
         return 0;
-    if (command == REDLOCK__CMD_SET)
-        redlock__encode_set(&bytes, grant->name->key, grant->name->len,
-                            redlock__grant_token(grant).hex, ttl_ms);
-    else
-        redlock__encode_pttl(&bytes, grant->name->key, grant->name->len);
+    if (engine->replicas.wanted != 0)
+        return redlock__replicas_send(engine, grant, tag.command, round_no, ttl_ms, now_ns);
+    redlock__encode_set(&bytes, name->key, name->len, redlock__grant_token(grant).hex, ttl_ms);
     sent = redlock__engine_send(engine, grant, &tag, &bytes, nodes, deadline_ns, now_ns);
     redlock__bytes_free(&bytes);
     return sent;
+}
+
+static uint32_t send_extend(struct redlock__engine *engine, struct redlock__grant *grant,
+                            uint32_t round_no, uint32_t nodes, int64_t ttl_ms, int64_t now_ns)
+{
+    if (nodes == 0)
+        return 0;
+    return engine->replicas.wanted != 0 ? redlock__replicas_send(engine, grant, REDLOCK__CMD_EXTEND,
+                                                                 round_no, ttl_ms, now_ns)
+                                        : redlock__native_send(engine, grant, REDLOCK__CMD_EXTEND,
+                                                               round_no, nodes, ttl_ms, now_ns);
+}
+
+/* round_no 0: of no round. */
+static uint32_t send_removals(struct redlock__engine *engine, struct redlock__grant *grant,
+                              uint32_t round_no, uint32_t nodes, int64_t now_ns)
+{
+    uint32_t woken, sent;
+
+    if (nodes == 0)
+        return 0;
+    woken = redlock__wake_removing(engine, grant, nodes, round_no != 0, now_ns);
+    sent = redlock__native_send(engine, grant, REDLOCK__CMD_RELEASE, round_no, nodes, 0, now_ns);
+    if (woken < engine->n && (sent >> woken & 1) != 0)
+        redlock__wake_push(engine, grant->name, woken, now_ns);
+    return sent;
+}
+
+static void send_hint(struct redlock__engine *engine, struct redlock__grant *grant, uint32_t nodes,
+                      int64_t now_ns)
+{
+    struct redlock__tag tag = {.owner = grant, .command = REDLOCK__CMD_HINT};
+    int64_t deadline_ns = redlock__engine_node_deadline(engine, grant->ttl_ms, now_ns);
+    struct redlock__bytes bytes;
+
+    redlock__encode_pttl(&bytes, grant->name->key, grant->name->len);
+    (void)redlock__engine_send(engine, grant, &tag, &bytes, nodes, deadline_ns, now_ns);
+    redlock__bytes_free(&bytes);
 }
 
 void redlock__serve_removals(struct redlock__engine *engine, struct redlock__grant *grant,
@@ -127,7 +149,7 @@ void redlock__serve_removals(struct redlock__engine *engine, struct redlock__gra
 {
     uint32_t nodes = redlock__grant_to_remove(grant, now_ns) & redlock__pace_removals(engine);
 
-    (void)send_grant(engine, grant, REDLOCK__CMD_RELEASE, 0, nodes, 0, now_ns);
+    (void)send_removals(engine, grant, 0, nodes, now_ns);
     redlock__engine_arm_grant(engine, grant, now_ns);
 }
 
@@ -302,8 +324,7 @@ static void begin_attempt(struct redlock__engine *engine, struct redlock__lease 
         counting = 0;
     sent = lease->fenced
                ? send_fenced(engine, lease, REDLOCK__CMD_GRANT, lease->round_no, counting, now_ns)
-               : send_grant(engine, grant, REDLOCK__CMD_SET, lease->round_no, counting,
-                            lease->ttl_ms, now_ns);
+               : send_set(engine, grant, lease->round_no, counting, lease->ttl_ms, now_ns);
     redlock__watch_round(engine, now_ns);
     redlock__grant_set(grant, sent, lease->ttl_ms, now_ns);
     report_unsent(engine, lease, sent, now_ns);
@@ -322,8 +343,7 @@ static void begin_extend(struct redlock__engine *engine, struct redlock__lease *
     ready &= ~redlock__grant_cut(lease->grant, lease->extend_ttl_ms);
     if (redlock__count(ready & lease->counted) < engine->fleet.quorum)
         ready = 0;
-    sent = send_grant(engine, lease->grant, REDLOCK__CMD_EXTEND, lease->round_no, ready,
-                      lease->extend_ttl_ms, now_ns);
+    sent = send_extend(engine, lease->grant, lease->round_no, ready, lease->extend_ttl_ms, now_ns);
     redlock__watch_round(engine, now_ns);
     redlock__grant_extended(lease->grant, lease->extend_ttl_ms, now_ns);
     report_unsent(engine, lease, sent, now_ns);
@@ -339,9 +359,9 @@ static void begin_release(struct redlock__engine *engine, struct redlock__lease 
     redlock__lease_begin_release(lease, now_ns);
     count(engine, lease);
     redlock__engine_abandon(engine, grant);
-    sent = send_grant(engine, grant, REDLOCK__CMD_RELEASE, lease->round_no,
-                      redlock__grant_to_remove(grant, now_ns) & redlock__engine_ready(engine), 0,
-                      now_ns);
+    sent = send_removals(engine, grant, lease->round_no,
+                         redlock__grant_to_remove(grant, now_ns) & redlock__engine_ready(engine),
+                         now_ns);
     redlock__engine_arm_grant(engine, grant, now_ns);
     report_unsent(engine, lease, sent, now_ns);
 }
@@ -358,16 +378,14 @@ static void abandon(struct redlock__engine *engine, struct redlock__lease *lease
         redlock__engine_abandon(engine, grant);
     redlock__serve_removals(engine, grant, now_ns);
     if ((lease->wants & REDLOCK__WANT_PTTL) != 0)
-        (void)send_grant(engine, grant, REDLOCK__CMD_HINT, 0,
-                         lease->busy_at & redlock__engine_ready(engine), 0, now_ns);
+        send_hint(engine, grant, lease->busy_at & redlock__engine_ready(engine), now_ns);
     redlock__grant_free_if_done(engine, grant);
 }
 
 static void refill(struct redlock__engine *engine, struct redlock__lease *lease, int64_t now_ns)
 {
     uint32_t nodes = lease->refill & redlock__engine_counting(engine) & ~lease->grant->unanswered;
-    uint32_t sent =
-        send_grant(engine, lease->grant, REDLOCK__CMD_SET, 0, nodes, lease->ttl_ms, now_ns);
+    uint32_t sent = send_set(engine, lease->grant, 0, nodes, lease->ttl_ms, now_ns);
     redlock__grant_set(lease->grant, sent, lease->ttl_ms, now_ns);
     lease->refill = 0;
 }
