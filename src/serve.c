@@ -163,28 +163,31 @@ static void count_attempt(struct redlock__engine *engine, const struct redlock__
         engine->stats.no_quorum++;
 }
 
-static void count(struct redlock__engine *engine, struct redlock__lease *lease)
+static void count_change(struct redlock__engine *engine, struct redlock__lease *lease)
 {
     enum redlock__lease_state was = lease->counted_state, is = lease->state;
 
-    if (was == is)
-        return;
     lease->counted_state = is;
-    engine->renewing += is == REDLOCK__LEASE_RENEWING;
-    engine->renewing -= was == REDLOCK__LEASE_RENEWING;
-    if (was == REDLOCK__LEASE_ACQUIRING && is == REDLOCK__LEASE_HELD)
+    if (was == REDLOCK__LEASE_ACQUIRING && is == REDLOCK__LEASE_HELD) {
         engine->stats.acquired++, engine->began = lease->grant->held = true;
-    else if (was == REDLOCK__LEASE_ACQUIRING)
+    } else if (was == REDLOCK__LEASE_ACQUIRING) {
         count_attempt(engine, lease);
-    else if (was == REDLOCK__LEASE_RENEWING && lease->round.verdict == REDLOCK__ROUND_WON &&
-             is == REDLOCK__LEASE_HELD)
-        engine->stats.extended++, engine->began = true;
-    else if (was == REDLOCK__LEASE_RENEWING)
-        engine->stats.extend_failed++;
-    if (is == REDLOCK__LEASE_LOST)
-        engine->stats.lost++;
-    if (is == REDLOCK__LEASE_RELEASING)
-        engine->stats.released++;
+    } else if (was == REDLOCK__LEASE_RENEWING) {
+        engine->renewing--;
+        if (lease->round.verdict == REDLOCK__ROUND_WON && is == REDLOCK__LEASE_HELD)
+            engine->stats.extended++, engine->began = true;
+        else
+            engine->stats.extend_failed++;
+    }
+    engine->renewing += is == REDLOCK__LEASE_RENEWING;
+    engine->stats.lost += is == REDLOCK__LEASE_LOST;
+    engine->stats.released += is == REDLOCK__LEASE_RELEASING;
+}
+
+static void count(struct redlock__engine *engine, struct redlock__lease *lease)
+{
+    if (lease->counted_state != lease->state)
+        count_change(engine, lease);
 }
 
 /* ---- rounds ------------------------------------------------------------- */
@@ -241,7 +244,9 @@ static void report_unsent(struct redlock__engine *engine, struct redlock__lease 
         .command = lease->round_command, .round_no = lease->round_no, .random = &engine->random};
     uint32_t cut = 0; /* asked of the grant now: an answer may end the lease */
 
-    if (unsent != 0 && news.command == REDLOCK__CMD_EXTEND)
+    if (unsent == 0)
+        return;
+    if (news.command == REDLOCK__CMD_EXTEND)
         cut = redlock__grant_cut(lease->grant, lease->extend_ttl_ms);
     for (; unsent != 0; unsent &= unsent - 1) {
         uint32_t i = redlock__first(unsent);
@@ -409,6 +414,12 @@ static void settle(struct redlock__engine *engine, struct redlock__lease *lease,
 
 /* ---- serving a lease ---------------------------------------------------- */
 
+/* Where replicas are to acknowledge, a round needs a connection of its own. */
+static bool has_link(struct redlock__engine *engine, struct redlock__lease *lease, int64_t now_ns)
+{
+    return engine->replicas.wanted == 0 || redlock__replicas_gate(engine, lease, now_ns);
+}
+
 /* The rounds a lease wishes wait, as its first attempt does, for connections being set up. */
 static bool serve_round(struct redlock__engine *engine, struct redlock__lease *lease,
                         int64_t now_ns)
@@ -422,8 +433,7 @@ static bool serve_round(struct redlock__engine *engine, struct redlock__lease *l
     if ((!release && !extend) ||
         !redlock__engine_gate_open(engine, counted, lease->gate_ns, now_ns) ||
         (extend && !release &&
-         (!redlock__replicas_gate(engine, lease, now_ns) ||
-          !redlock__pace_renewal(engine, lease, now_ns))))
+         (!has_link(engine, lease, now_ns) || !redlock__pace_renewal(engine, lease, now_ns))))
         return false;
     if (release)
         begin_release(engine, lease, now_ns);
@@ -435,6 +445,8 @@ static bool serve_round(struct redlock__engine *engine, struct redlock__lease *l
 /* One wish of the lease; false: none can be granted now. */
 static bool serve_wish(struct redlock__engine *engine, struct redlock__lease *lease, int64_t now_ns)
 {
+    if (lease->wants == 0)
+        return false;
     if ((lease->wants & (REDLOCK__WANT_ABANDON | REDLOCK__WANT_PTTL)) != 0) {
         abandon(engine, lease, now_ns);
         lease->wants &= (uint8_t) ~(REDLOCK__WANT_ABANDON | REDLOCK__WANT_PTTL);
@@ -468,7 +480,7 @@ static bool may_attempt(struct redlock__engine *engine, struct redlock__lease *l
         return false;
     }
     return redlock__engine_gate_open(engine, engine->counting, lease->gate_ns, now_ns) &&
-           redlock__replicas_gate(engine, lease, now_ns);
+           has_link(engine, lease, now_ns);
 }
 
 static void queue_up(struct redlock__engine *engine, struct redlock__lease *lease, int64_t now_ns)
@@ -526,7 +538,8 @@ void redlock__serve_lease(struct redlock__engine *engine, struct redlock__lease 
                           int64_t now_ns)
 {
     engine->look_ns = REDLOCK__NEVER;
-    redlock__timers_stop(&engine->paced, &lease->pace);
+    if (engine->paced.count != 0)
+        redlock__timers_stop(&engine->paced, &lease->pace);
     for (;;) {
         count(engine, lease);
         if (serve_wish(engine, lease, now_ns))
@@ -538,10 +551,12 @@ void redlock__serve_lease(struct redlock__engine *engine, struct redlock__lease 
             continue;
         begin_attempt(engine, lease, now_ns);
     }
-    redlock__wake_settle(engine, lease->name, now_ns);
+    if (redlock__wake_concerned(lease->name))
+        redlock__wake_settle(engine, lease->name, now_ns);
     post_events(engine, lease);
     if (lease->deadline_ns != 0)
         redlock__watch_hold(engine, now_ns);
     arm(engine, lease, now_ns);
-    redlock__pace_next(engine, now_ns);
+    if (engine->paced.count != 0)
+        redlock__pace_next(engine, now_ns);
 }
