@@ -179,12 +179,12 @@ static void put_head(struct writer *writer, char kind, size_t count)
 
     *to++ = kind;
     if (count >= 1000)
-        to = put_digits(to, count / 1000, digits_of(count / 1000));
-    if (count >= 100)
-        *to++ = (char)('0' + count / 100 % 10);
+        to = put_digits(to, count / 100, digits_of(count / 100));
+    else if (count >= 100)
+        *to++ = (char)('0' + count / 100);
     if (count >= 10)
         *to++ = (char)('0' + count / 10 % 10);
-    *to++ = (char)('0' + count % 10);
+    *to++ = (char)('0' + (count < 10 ? count : count % 10));
     memcpy(to, "\r\n", 2);
     writer->to = to + 2;
 }

@@ -271,13 +271,12 @@ static void receive(struct redlock__io *io, uint32_t i, int64_t now_ns)
         lose_link(io, i, "receive: ", errno);
 }
 
+/* Of one that isn't READY, or it has none. */
 static void do_tasks(struct redlock__io *io, uint32_t i, int64_t now_ns)
 {
     struct redlock__node *node = redlock__engine_node(io->engine, i);
     enum redlock__node_task task;
 
-    if (node == NULL)
-        return;
     while (redlock__node_has_task(node, now_ns)) {
         task = redlock__node_take_task(node, now_ns);
         if (task == REDLOCK__TASK_CONNECT)
@@ -375,7 +374,10 @@ void redlock__io_flush(struct redlock__io *io)
         int64_t now_ns = redlock__clock_ns();
         io->news = false;
         for (uint32_t i = 0; i < redlock__engine_links(io->engine); i++) {
-            do_tasks(io, i, now_ns);
+            const struct redlock__node *node = redlock__engine_node(io->engine, i);
+
+            if (node != NULL && redlock__node_phase(node) != REDLOCK__NODE_PHASE_READY)
+                do_tasks(io, i, now_ns);
             send_output(io, i, now_ns);
         }
         (void)redlock__io_has_news(io);

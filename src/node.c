@@ -471,9 +471,10 @@ bool redlock__node_owes(const struct redlock__node *node)
     return owed(node) > 0;
 }
 
-__attribute__((always_inline)) static inline bool
-request(struct redlock__node *node, const struct redlock__tag *tag, const char *data, size_t len,
-        int64_t deadline_ns, int64_t now_ns)
+__attribute__((always_inline)) static inline bool request(struct redlock__node *node,
+                                                          const struct redlock__tag *tag,
+                                                          const char *data, size_t len,
+                                                          int64_t deadline_ns, int64_t now_ns)
 {
     if (node->seen.phase != REDLOCK__NODE_PHASE_READY)
         return false;

@@ -179,9 +179,12 @@ static void count_change(struct redlock__engine *engine, struct redlock__lease *
         else
             engine->stats.extend_failed++;
     }
-    engine->renewing += is == REDLOCK__LEASE_RENEWING;
-    engine->stats.lost += is == REDLOCK__LEASE_LOST;
-    engine->stats.released += is == REDLOCK__LEASE_RELEASING;
+    if (is == REDLOCK__LEASE_RENEWING)
+        engine->renewing++;
+    else if (is == REDLOCK__LEASE_LOST)
+        engine->stats.lost++;
+    else if (is == REDLOCK__LEASE_RELEASING)
+        engine->stats.released++;
 }
 
 static void count(struct redlock__engine *engine, struct redlock__lease *lease)
@@ -240,12 +243,13 @@ static void report_unsent(struct redlock__engine *engine, struct redlock__lease 
                           uint32_t sent, int64_t now_ns)
 {
     uint32_t unsent = (uint32_t)((UINT64_C(1) << engine->n) - 1) & ~sent;
+
+    if (unsent == 0)
+        return;
     struct redlock__lease_news news = {
         .command = lease->round_command, .round_no = lease->round_no, .random = &engine->random};
     uint32_t cut = 0; /* asked of the grant now: an answer may end the lease */
 
-    if (unsent == 0)
-        return;
     if (news.command == REDLOCK__CMD_EXTEND)
         cut = redlock__grant_cut(lease->grant, lease->extend_ttl_ms);
     for (; unsent != 0; unsent &= unsent - 1) {
@@ -495,7 +499,8 @@ static void queue_up(struct redlock__engine *engine, struct redlock__lease *leas
     case REDLOCK__LEASE_LOST:
     case REDLOCK__LEASE_ENDED:
         redlock__queue_leave(lease);
-        redlock__queue_yield(&engine->names, lease, now_ns);
+        if (lease->name->owner == lease)
+            redlock__queue_yield(&engine->names, lease, now_ns);
         break;
     case REDLOCK__LEASE_ACQUIRING:
     case REDLOCK__LEASE_HELD:
