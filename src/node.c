@@ -599,9 +599,8 @@ void redlock__node_fail(struct redlock__node *node, const char *text, int64_t no
         fail(node, now_ns, "%s", text);
 }
 
-void redlock__node_sent(struct redlock__node *node, size_t len, int64_t now_ns)
+void redlock__node_sent(struct redlock__node *node, size_t len)
 {
-    (void)now_ns;
     assert(len <= node->seen.out_tail - node->seen.out_head);
     node->sent += len;
     node->seen.out_head += len;

@@ -198,7 +198,7 @@ static inline const char *redlock__node_output(const struct redlock__node *node,
     *len = seen->out_tail - seen->out_head;
     return *len > 0 ? seen->out + seen->out_head : "";
 }
-void redlock__node_sent(struct redlock__node *node, size_t len, int64_t now_ns);
+void redlock__node_sent(struct redlock__node *node, size_t len);
 
 /* Bytes received. */
 void redlock__node_receive(struct redlock__node *node, const char *data, size_t len,

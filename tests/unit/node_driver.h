@@ -87,7 +87,7 @@ static inline size_t sent_all(void)
 {
     size_t len;
     redlock__node_output(node, &len);
-    redlock__node_sent(node, len, now);
+    redlock__node_sent(node, len);
     return len;
 }
 
