@@ -9,7 +9,6 @@
 
 #include <assert.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,7 +18,7 @@
 enum {
     NUMBER_LEN = 24,
     HEAD_LEN = NUMBER_LEN + 3, /* a kind, a count, CRLF */
-    SEEN_KEY_LEN = 64
+    RUN_ID = 40                /* no longer */
 };
 
 /* A primary hashes the text of a script each time: those that locks need are kept short. */
@@ -73,6 +72,7 @@ const char redlock__mark_script[] =
 
 static const char waiting_prefix[] = "redlock:waiting:";
 static const char wake_prefix[] = "redlock:wake:";
+static const char seen_prefix[] = "redlock:seen:";
 
 /* Source of the three: docs/safety.md, "Fencing". A counter that is missing, expired or evicted,
  * starts at the floor.
@@ -115,93 +115,125 @@ const char redlock__recover_script[] =
 
 /* ---- requests ----------------------------------------------------------- */
 
-/* Where the next argument goes. `to` is NULL once there was no memory for one. */
+/* Where what comes next goes. `to` is NULL once there was no memory for it. */
 struct writer {
     struct redlock__bytes *bytes;
     char *to, *end;
-    unsigned missing; /* arguments of those that were announced */
 };
 
-/* The digits, not terminated. Returns behind them. */
-static inline char *put_digits(char *to, uint64_t value)
-{
-    char reversed[NUMBER_LEN];
-    size_t n = 0;
+/* Of what every lock needs: all that is called is compiled into it, so that its writer is in
+ * registers, and what is constant is written a word at a time. */
+#define FLAT __attribute__((flatten))
 
-    for (; value >= 10; value /= 10)
-        reversed[n++] = (char)('0' + value % 10);
-    *to++ = (char)('0' + value);
-    while (n > 0)
-        *to++ = reversed[--n];
-    return to;
-}
-
-static inline char *put_head(char *to, char kind, size_t count)
+/* On the heap, with room for so many bytes more. */
+__attribute__((noinline, cold)) static struct writer grown(struct writer writer, size_t more)
 {
-    *to++ = kind;
-    if (count < 10) {
-        *to++ = (char)('0' + count);
-    } else if (count < 100) {
-        *to++ = (char)('0' + count / 10);
-        *to++ = (char)('0' + count % 10);
-    } else {
-        to = put_digits(to, count);
+    struct redlock__bytes *bytes = writer.bytes;
+    size_t len = writer.to == NULL ? 0 : (size_t)(writer.to - redlock__bytes_data(bytes));
+    size_t size = 2 * (len + more);
+    char *heap = writer.to == NULL ? NULL : realloc(bytes->heap, size);
+
+    if (heap == NULL) {
+        redlock__bytes_free(bytes);
+        return (struct writer){.bytes = bytes};
     }
-    memcpy(to, "\r\n", 2);
-    return to + 2;
+    if (bytes->heap == NULL)
+        memcpy(heap, bytes->room, len);
+    bytes->heap = heap;
+    return (struct writer){.bytes = bytes, .to = heap + len, .end = heap + size};
 }
 
-static inline struct writer begin(struct redlock__bytes *bytes, unsigned count)
+static bool has_room(struct writer *writer, size_t len)
 {
+    if ((size_t)(writer->end - writer->to) < len)
+        *writer = grown(*writer, len);
+    return writer->to != NULL;
+}
+
+static void put_bytes(struct writer *writer, const void *data, size_t len)
+{
+    memcpy(writer->to, data, len);
+    writer->to += len;
+}
+
+static unsigned digits_of(uint64_t value) /* how many; below 10 to the 19th */
+{
+    unsigned n = 1;
+
+    for (uint64_t limit = 10; value >= limit; limit *= 10)
+        n++;
+    return n;
+}
+
+static char *put_digits(char *to, uint64_t value, unsigned n)
+{
+    for (unsigned i = n; i-- > 0; value /= 10)
+        to[i] = (char)('0' + value % 10);
+    return to + n;
+}
+
+/* In front of an argument, or of all of them; of a constant it is one. */
+static void put_head(struct writer *writer, char kind, size_t count)
+{
+    char *to = writer->to;
+
+    *to++ = kind;
+    if (count >= 1000)
+        to = put_digits(to, count / 100, digits_of(count / 100));
+    else if (count >= 100)
+        *to++ = (char)('0' + count / 100);
+    if (count >= 10)
+        *to++ = (char)('0' + count / 10 % 10);
+    *to++ = (char)('0' + (count < 10 ? count : count % 10));
+    memcpy(to, "\r\n", 2);
+    writer->to = to + 2;
+}
+
+/* A constant as it goes out: whole arguments, each with its head. */
+static void put(struct writer *writer, const char *text)
+{
+    if (has_room(writer, strlen(text)))
+        put_bytes(writer, text, strlen(text));
+}
+
+/* Followed by that constant. */
+static struct writer begin_with(struct redlock__bytes *bytes, const char *text)
+{
+    struct writer writer = {
+        .bytes = bytes, .to = bytes->room, .end = bytes->room + sizeof bytes->room};
+
     bytes->len = 0;
     bytes->heap = NULL;
-    return (struct writer){.bytes = bytes,
-                           .to = put_head(bytes->room, '*', count),
-                           .end = bytes->room + sizeof bytes->room,
-                           .missing = count};
+    put(&writer, text);
+    return writer;
 }
 
-/* Makes room for so many bytes more, on the heap. */
-static bool grow(struct writer *writer, size_t more)
+/* So many arguments follow. */
+static struct writer begin(struct redlock__bytes *bytes, unsigned count)
 {
-    struct redlock__bytes *bytes = writer->bytes;
-    bool first = bytes->heap == NULL;
-    size_t len, size;
-    char *heap;
-
-    if (writer->to == NULL)
-        return false;
-    len = (size_t)(writer->to - redlock__bytes_data(bytes));
-    size = 2 * (len + more);
-    heap = realloc(bytes->heap, size);
-    if (heap != NULL) {
-        if (first)
-            memcpy(heap, bytes->room, len);
-        bytes->heap = heap;
-        writer->to = heap + len;
-        writer->end = heap + size;
-        return true;
-    }
-    free(bytes->heap);
-    bytes->heap = writer->to = writer->end = NULL;
-    return false;
+    struct writer writer = begin_with(bytes, "");
+    put_head(&writer, '*', count);
+    return writer;
 }
 
-static inline void add_bytes(struct writer *writer, const void *data, size_t len)
+/* An argument of two parts. */
+static void add_both(struct writer *writer, const char *prefix, size_t prefix_len, const void *data,
+                     size_t len)
 {
-    char *to;
-
-    writer->missing--;
-    if ((size_t)(writer->end - writer->to) < HEAD_LEN + len + 2 &&
-        !grow(writer, HEAD_LEN + len + 2))
+    if (!has_room(writer, HEAD_LEN + prefix_len + len + 2))
         return;
-    to = put_head(writer->to, '$', len);
-    memcpy(to, data, len);
-    memcpy(to + len, "\r\n", 2);
-    writer->to = to + len + 2;
+    put_head(writer, '$', prefix_len + len);
+    put_bytes(writer, prefix, prefix_len);
+    put_bytes(writer, data, len);
+    put_bytes(writer, "\r\n", 2);
 }
 
-static inline void add(struct writer *writer, const char *text)
+static void add_bytes(struct writer *writer, const void *data, size_t len)
+{
+    add_both(writer, "", 0, data, len);
+}
+
+static void add(struct writer *writer, const char *text)
 {
     add_bytes(writer, text, strlen(text));
 }
@@ -209,34 +241,38 @@ static inline void add(struct writer *writer, const char *text)
 /* None of those we send is below zero. */
 static void add_number(struct writer *writer, int64_t value)
 {
-    char number[NUMBER_LEN];
+    unsigned n = digits_of((uint64_t)value);
 
     assert(value >= 0);
-    add_bytes(writer, number, (size_t)(put_digits(number, (uint64_t)value) - number));
+    if (!has_room(writer, HEAD_LEN + NUMBER_LEN))
+        return;
+    put_head(writer, '$', n);
+    writer->to = put_digits(writer->to, (uint64_t)value, n);
+    put_bytes(writer, "\r\n", 2);
 }
 
 static struct redlock__bytes *end(struct writer *writer)
 {
     struct redlock__bytes *bytes = writer->bytes;
 
-    assert(writer->missing == 0);
     bytes->len = writer->to == NULL ? 0 : (size_t)(writer->to - redlock__bytes_data(bytes));
     return bytes;
 }
 
-/* A command about the key of this owner. */
-static void add_owned(struct writer *args, const char *command, const void *key, size_t key_len,
-                      const char *token)
+static void add_token(struct writer *writer, const char *token)
 {
-    add(args, command);
-    add_bytes(args, key, key_len);
-    add(args, token);
+    _Static_assert(REDLOCK__TOKEN_HEX == 32, "its head says so");
+    if (!has_room(writer, sizeof "$32\r\n\r\n" + REDLOCK__TOKEN_HEX))
+        return;
+    put_bytes(writer, "$32\r\n", 5);
+    put_bytes(writer, token, REDLOCK__TOKEN_HEX);
+    put_bytes(writer, "\r\n", 2);
 }
 
 /* A script and its keys' count; the keys come next. */
-static inline void add_eval(struct writer *args, const char *script, const char *keys)
+static void add_eval(struct writer *args, const char *script, const char *keys)
 {
-    add(args, "EVAL");
+    put(args, "$4\r\nEVAL\r\n");
     add(args, script);
     add(args, keys);
 }
@@ -244,8 +280,8 @@ static inline void add_eval(struct writer *args, const char *script, const char 
 struct redlock__bytes *redlock__encode_auth(struct redlock__bytes *bytes, const char *user,
                                             const char *password)
 {
-    struct writer args = begin(bytes, user != NULL ? 3 : 2);
-    add(&args, "AUTH");
+    struct writer args =
+        begin_with(bytes, user != NULL ? "*3\r\n$4\r\nAUTH\r\n" : "*2\r\n$4\r\nAUTH\r\n");
     if (user != NULL)
         add(&args, user);
     add(&args, password);
@@ -254,28 +290,25 @@ struct redlock__bytes *redlock__encode_auth(struct redlock__bytes *bytes, const 
 
 struct redlock__bytes *redlock__encode_select(struct redlock__bytes *bytes, uint32_t database)
 {
-    struct writer args = begin(bytes, 2);
-    add(&args, "SELECT");
+    struct writer args = begin_with(bytes, "*2\r\n$6\r\nSELECT\r\n");
     add_number(&args, database);
     return end(&args);
 }
 
 struct redlock__bytes *redlock__encode_setname(struct redlock__bytes *bytes, const char *name)
 {
-    struct writer args = begin(bytes, 3);
-    add(&args, "CLIENT");
-    add(&args, "SETNAME");
+    struct writer args = begin_with(bytes, "*3\r\n$6\r\nCLIENT\r\n$7\r\nSETNAME\r\n");
     add(&args, name);
     return end(&args);
 }
 
-struct redlock__bytes *redlock__encode_set(struct redlock__bytes *bytes, const void *key,
-                                           size_t key_len, const char *token, int64_t ttl_ms)
+FLAT struct redlock__bytes *redlock__encode_set(struct redlock__bytes *bytes, const void *key,
+                                                size_t key_len, const char *token, int64_t ttl_ms)
 {
-    struct writer args = begin(bytes, 6);
-    add_owned(&args, "SET", key, key_len, token);
-    add(&args, "NX");
-    add(&args, "PX");
+    struct writer args = begin_with(bytes, "*6\r\n$3\r\nSET\r\n");
+    add_bytes(&args, key, key_len);
+    add_token(&args, token);
+    put(&args, "$2\r\nNX\r\n$2\r\nPX\r\n");
     add_number(&args, ttl_ms);
     return end(&args);
 }
@@ -285,11 +318,12 @@ static void add_script(struct writer *args, const char *script, const void *key,
 {
     add_eval(args, script, "1");
     add_bytes(args, key, key_len);
-    add(args, token);
+    add_token(args, token);
 }
 
-struct redlock__bytes *redlock__encode_extend(struct redlock__bytes *bytes, const void *key,
-                                              size_t key_len, const char *token, int64_t ttl_ms)
+FLAT struct redlock__bytes *redlock__encode_extend(struct redlock__bytes *bytes, const void *key,
+                                                   size_t key_len, const char *token,
+                                                   int64_t ttl_ms)
 {
     struct writer args = begin(bytes, 6);
     add_script(&args, redlock__extend_script, key, key_len, token);
@@ -311,92 +345,69 @@ struct redlock__bytes *redlock__encode_extend_writing(struct redlock__bytes *byt
 struct redlock__bytes *redlock__encode_wait(struct redlock__bytes *bytes, uint32_t replicas,
                                             int64_t timeout_ms)
 {
-    struct writer args = begin(bytes, 3);
-    add(&args, "WAIT");
+    struct writer args = begin_with(bytes, "*3\r\n$4\r\nWAIT\r\n");
     add_number(&args, replicas);
     add_number(&args, timeout_ms);
     return end(&args);
 }
 
-struct redlock__bytes *redlock__encode_release(struct redlock__bytes *bytes, const void *key,
-                                               size_t key_len, const char *token)
+FLAT struct redlock__bytes *redlock__encode_release(struct redlock__bytes *bytes, const void *key,
+                                                    size_t key_len, const char *token)
 {
     struct writer args = begin(bytes, 5);
     add_script(&args, redlock__release_script, key, key_len, token);
     return end(&args);
 }
 
-struct redlock__bytes *redlock__encode_extend_native(struct redlock__bytes *bytes, const void *key,
-                                                     size_t key_len, const char *token,
-                                                     int64_t ttl_ms)
+FLAT struct redlock__bytes *redlock__encode_extend_native(struct redlock__bytes *bytes,
+                                                          const void *key, size_t key_len,
+                                                          const char *token, int64_t ttl_ms)
 {
-    struct writer args = begin(bytes, 8);
-    add_owned(&args, "SET", key, key_len, token);
-    add(&args, "IFEQ");
-    add(&args, token);
-    add(&args, "GET");
-    add(&args, "PX");
+    struct writer args = begin_with(bytes, "*8\r\n$3\r\nSET\r\n");
+    add_bytes(&args, key, key_len);
+    add_token(&args, token);
+    put(&args, "$4\r\nIFEQ\r\n");
+    add_token(&args, token);
+    put(&args, "$3\r\nGET\r\n$2\r\nPX\r\n");
     add_number(&args, ttl_ms);
     return end(&args);
 }
 
-struct redlock__bytes *redlock__encode_delifeq(struct redlock__bytes *bytes, const void *key,
-                                               size_t key_len, const char *token)
+FLAT struct redlock__bytes *redlock__encode_delifeq(struct redlock__bytes *bytes, const void *key,
+                                                    size_t key_len, const char *token)
 {
-    struct writer args = begin(bytes, 3);
-    add_owned(&args, "DELIFEQ", key, key_len, token);
-    return end(&args);
-}
-
-struct redlock__bytes *redlock__encode_delex(struct redlock__bytes *bytes, const void *key,
-                                             size_t key_len, const char *token)
-{
-    struct writer args = begin(bytes, 4);
-    add(&args, "DELEX");
+    struct writer args = begin_with(bytes, "*3\r\n$7\r\nDELIFEQ\r\n");
     add_bytes(&args, key, key_len);
-    add(&args, "IFEQ");
-    add(&args, token);
+    add_token(&args, token);
     return end(&args);
 }
 
-/* "redlock:waiting:" and the name: one buffer for each of the two keys of a name. */
-struct side_key {
-    size_t len;
-    char data[sizeof "redlock:waiting:" + REDLOCK_MAX_KEY_LEN];
-};
-
-static void make_side_key(struct side_key *side, const char *prefix, const void *key,
-                          size_t key_len)
+FLAT struct redlock__bytes *redlock__encode_delex(struct redlock__bytes *bytes, const void *key,
+                                                  size_t key_len, const char *token)
 {
-    size_t len = strlen(prefix);
-    if (key_len > REDLOCK_MAX_KEY_LEN)
-        key_len = REDLOCK_MAX_KEY_LEN;
-    memcpy(side->data, prefix, len);
-    memcpy(side->data + len, key, key_len);
-    side->len = len + key_len;
+    struct writer args = begin_with(bytes, "*4\r\n$5\r\nDELEX\r\n");
+    add_bytes(&args, key, key_len);
+    put(&args, "$4\r\nIFEQ\r\n");
+    add_token(&args, token);
+    return end(&args);
 }
 
-struct redlock__bytes *redlock__encode_release_asking(struct redlock__bytes *bytes, const void *key,
-                                                      size_t key_len, const char *token)
+FLAT struct redlock__bytes *redlock__encode_release_asking(struct redlock__bytes *bytes,
+                                                           const void *key, size_t key_len,
+                                                           const char *token)
 {
     struct writer args = begin(bytes, 6);
-    struct side_key waiting;
-    make_side_key(&waiting, waiting_prefix, key, key_len);
     add_script(&args, redlock__release_asking_script, key, key_len, token);
-    add_bytes(&args, waiting.data, waiting.len);
+    add_both(&args, waiting_prefix, sizeof waiting_prefix - 1, key, key_len);
     return end(&args);
 }
 
 struct redlock__bytes *redlock__encode_waiting(struct redlock__bytes *bytes, const void *key,
                                                size_t key_len, int64_t life_ms)
 {
-    struct writer args = begin(bytes, 5);
-    struct side_key waiting;
-    make_side_key(&waiting, waiting_prefix, key, key_len);
-    add(&args, "SET");
-    add_bytes(&args, waiting.data, waiting.len);
-    add(&args, "1");
-    add(&args, "PX");
+    struct writer args = begin_with(bytes, "*5\r\n$3\r\nSET\r\n");
+    add_both(&args, waiting_prefix, sizeof waiting_prefix - 1, key, key_len);
+    put(&args, "$1\r\n1\r\n$2\r\nPX\r\n");
     add_number(&args, life_ms);
     return end(&args);
 }
@@ -404,11 +415,8 @@ struct redlock__bytes *redlock__encode_waiting(struct redlock__bytes *bytes, con
 struct redlock__bytes *redlock__encode_block(struct redlock__bytes *bytes, const void *key,
                                              size_t key_len, int64_t seconds)
 {
-    struct writer args = begin(bytes, 3);
-    struct side_key wake;
-    make_side_key(&wake, wake_prefix, key, key_len);
-    add(&args, "BLPOP");
-    add_bytes(&args, wake.data, wake.len);
+    struct writer args = begin_with(bytes, "*3\r\n$5\r\nBLPOP\r\n");
+    add_both(&args, wake_prefix, sizeof wake_prefix - 1, key, key_len);
     add_number(&args, seconds);
     return end(&args);
 }
@@ -416,12 +424,10 @@ struct redlock__bytes *redlock__encode_block(struct redlock__bytes *bytes, const
 struct redlock__bytes *redlock__encode_push(struct redlock__bytes *bytes, const void *key,
                                             size_t key_len, uint32_t part, int64_t life_ms)
 {
-    static const char *const names[] = {"DEL", "LPUSH", "PEXPIRE"};
-    struct writer args = begin(bytes, part == 0 ? 2 : 3);
-    struct side_key wake;
-    make_side_key(&wake, wake_prefix, key, key_len);
-    add(&args, names[part]);
-    add_bytes(&args, wake.data, wake.len);
+    static const char *const names[] = {"*2\r\n$3\r\nDEL\r\n", "*3\r\n$5\r\nLPUSH\r\n",
+                                        "*3\r\n$7\r\nPEXPIRE\r\n"};
+    struct writer args = begin_with(bytes, names[part]);
+    add_both(&args, wake_prefix, sizeof wake_prefix - 1, key, key_len);
     if (part == 1)
         add(&args, "1");
     if (part == 2)
@@ -432,8 +438,7 @@ struct redlock__bytes *redlock__encode_push(struct redlock__bytes *bytes, const 
 struct redlock__bytes *redlock__encode_pttl(struct redlock__bytes *bytes, const void *key,
                                             size_t key_len)
 {
-    struct writer args = begin(bytes, 2);
-    add(&args, "PTTL");
+    struct writer args = begin_with(bytes, "*2\r\n$4\r\nPTTL\r\n");
     add_bytes(&args, key, key_len);
     return end(&args);
 }
@@ -441,8 +446,7 @@ struct redlock__bytes *redlock__encode_pttl(struct redlock__bytes *bytes, const 
 struct redlock__bytes *redlock__encode_get(struct redlock__bytes *bytes, const void *key,
                                            size_t key_len)
 {
-    struct writer args = begin(bytes, 2);
-    add(&args, "GET");
+    struct writer args = begin_with(bytes, "*2\r\n$3\r\nGET\r\n");
     add_bytes(&args, key, key_len);
     return end(&args);
 }
@@ -513,9 +517,9 @@ static int64_t base_number(const char *base)
     return number;
 }
 
-struct redlock__bytes *redlock__encode_grant(struct redlock__bytes *bytes, const void *key,
-                                             size_t key_len, const char *token, int64_t ttl_ms,
-                                             int64_t heard, const char *base)
+FLAT struct redlock__bytes *redlock__encode_grant(struct redlock__bytes *bytes, const void *key,
+                                                  size_t key_len, const char *token, int64_t ttl_ms,
+                                                  int64_t heard, const char *base)
 {
     struct writer args = begin(bytes, 11);
     char counter[REDLOCK_MAX_KEY_LEN + 32];
@@ -529,9 +533,9 @@ struct redlock__bytes *redlock__encode_grant(struct redlock__bytes *bytes, const
     return end(&args);
 }
 
-struct redlock__bytes *redlock__encode_settle(struct redlock__bytes *bytes, const void *key,
-                                              size_t key_len, const char *token, int64_t fence,
-                                              const char *base)
+FLAT struct redlock__bytes *redlock__encode_settle(struct redlock__bytes *bytes, const void *key,
+                                                   size_t key_len, const char *token, int64_t fence,
+                                                   const char *base)
 {
     struct writer args = begin(bytes, 10);
     char counter[REDLOCK_MAX_KEY_LEN + 32];
@@ -558,19 +562,18 @@ struct redlock__bytes *redlock__encode_recover(struct redlock__bytes *bytes, con
     return end(&args);
 }
 
-static void seen_key(char key[SEEN_KEY_LEN], const char *run_id)
+static void add_seen_key(struct writer *args, const char *run_id)
 {
-    snprintf(key, SEEN_KEY_LEN, "redlock:seen:%.40s", run_id);
+    size_t len = strlen(run_id);
+    add_both(args, seen_prefix, sizeof seen_prefix - 1, run_id, len < RUN_ID ? len : RUN_ID);
 }
 
 struct redlock__bytes *redlock__encode_seen(struct redlock__bytes *bytes, const char *run_id,
                                             int64_t life_ms)
 {
     struct writer args = begin(bytes, 5);
-    char key[SEEN_KEY_LEN];
-    seen_key(key, run_id);
     add_eval(&args, redlock__seen_script, "1");
-    add(&args, key);
+    add_seen_key(&args, run_id);
     add_number(&args, life_ms);
     return end(&args);
 }
@@ -579,11 +582,9 @@ struct redlock__bytes *redlock__encode_mark(struct redlock__bytes *bytes, const 
                                             const char *old, const char *seen, const char *marker)
 {
     struct writer args = begin(bytes, 8);
-    char key[SEEN_KEY_LEN];
-    seen_key(key, run_id);
     add_eval(&args, redlock__mark_script, "2");
     add(&args, REDLOCK__MARKER_KEY);
-    add(&args, key);
+    add_seen_key(&args, run_id);
     add(&args, old);
     add(&args, seen);
     add(&args, marker);

@@ -54,6 +54,10 @@ enum redlock__command {
     REDLOCK__CMD_RECOVER /* compare and set the base; gives what is there then */
 };
 
+enum {
+    REDLOCK__TOKEN_HEX = 32 /* digits of a token as the primaries have it: 128 bits */
+};
+
 /* Encoded bytes; free with redlock__bytes_free(). */
 struct redlock__bytes {
     size_t len; /* 0: out of memory */
@@ -66,7 +70,8 @@ static inline const char *redlock__bytes_data(const struct redlock__bytes *bytes
     return bytes->heap != NULL ? bytes->heap : bytes->room;
 }
 
-/* Each gives back the bytes it was given to fill. */
+/* Each gives back the bytes it was given to fill. Where a token is no terminated text it has
+ * REDLOCK__TOKEN_HEX digits. */
 struct redlock__bytes *redlock__encode_auth(struct redlock__bytes *bytes, const char *user,
                                             const char *password);
 struct redlock__bytes *redlock__encode_select(struct redlock__bytes *bytes, uint32_t database);

@@ -63,16 +63,14 @@ uint32_t redlock__engine_send(struct redlock__engine *engine, struct redlock__gr
                               const struct redlock__tag *tag, const struct redlock__bytes *bytes,
                               uint32_t nodes, int64_t deadline_ns, int64_t now_ns)
 {
-    uint32_t sent = 0;
+    uint32_t sent =
+        redlock__node_request_all(engine->nodes, nodes, tag, bytes, deadline_ns, now_ns);
+    uint32_t count = redlock__count(sent);
 
-    for (uint32_t rest = bytes->len != 0 ? nodes : 0; rest != 0; rest &= rest - 1) {
-        uint32_t i = redlock__first(rest);
-
-        if (redlock__engine_request(engine, i, tag, bytes, deadline_ns, now_ns))
-            sent |= UINT32_C(1) << i;
-    }
-    grant->requests += redlock__count(sent);
-    engine->stats.requests += redlock__count(sent);
+    engine->stirred = true;
+    engine->news |= nodes & ~sent;
+    grant->requests += count;
+    engine->stats.requests += count;
     return sent;
 }
 

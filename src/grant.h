@@ -25,12 +25,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "command.h"
 #include "redlock.h"
 #include "timers.h"
-
-enum {
-    REDLOCK__TOKEN_HEX = 32
-}; /* 128 bits in hexadecimal */
 
 struct redlock__lease;
 struct redlock__name;

@@ -302,13 +302,13 @@ static inline void receive(struct redlock__io *io, uint32_t i, int64_t now_ns)
         end_receiving(io, i, n);
 }
 
-static void do_tasks(struct redlock__io *io, uint32_t i, int64_t now_ns)
+/* Of one that isn't READY, or it has none. */
+static void do_tasks(struct redlock__io *io, uint32_t i)
 {
     struct redlock__node *node = redlock__engine_node(io->engine, i);
+    int64_t now_ns = redlock__clock_ns();
     enum redlock__node_task task;
 
-    if (node == NULL)
-        return;
     while (redlock__node_has_task(node, now_ns)) {
         task = redlock__node_take_task(node, now_ns);
         if (task == REDLOCK__TASK_CONNECT)
@@ -322,52 +322,60 @@ static void do_tasks(struct redlock__io *io, uint32_t i, int64_t now_ns)
 
 /* Ciphertext that waits, or if there is none, the node's next output as such. */
 static const char *encrypt_output(struct redlock__node *node, struct redlock__tls_stream *tls,
-                                  size_t *len, int64_t now_ns)
+                                  size_t *len)
 {
     const char *data = redlock__tls_output(tls, len);
 
     if (*len > 0)
         return data;
     data = redlock__node_output(node, len);
-    redlock__node_sent(node, redlock__tls_write(tls, data, *len), now_ns);
+    redlock__node_sent(node, redlock__tls_write(tls, data, *len));
     return redlock__tls_output(tls, len);
 }
 
 /* What the peer said before it hung up tells more than that it did. */
-static void end_sending(struct redlock__io *io, uint32_t i, int number, int64_t now_ns)
+static void end_sending(struct redlock__io *io, uint32_t i, int number)
 {
-    receive(io, i, now_ns);
+    receive(io, i, redlock__clock_ns());
     if (io->links[i].state != LINK_BROKEN)
         lose_link(io, i, "send: ", number);
 }
 
-static void send_output(struct redlock__io *io, uint32_t i, int64_t now_ns)
+/* The kernel took nothing. */
+static void not_sent(struct redlock__io *io, uint32_t i, int number)
+{
+    if (number == EAGAIN || number == EWOULDBLOCK)
+        io->links[i].blocked = true, io->changes++;
+    else if (number != EINTR)
+        end_sending(io, i, number);
+}
+
+static void send_output(struct redlock__io *io, uint32_t i)
 {
     struct redlock__node *node = redlock__engine_node(io->engine, i);
     struct link *link = &io->links[i];
 
     while ((link->state == LINK_OPEN || link->state == LINK_SECURING) && !link->blocked) {
+        struct redlock__tls_stream *tls = link->tls;
         size_t len;
-        const char *data = link->tls != NULL ? encrypt_output(node, link->tls, &len, now_ns)
-                                             : redlock__node_output(node, &len);
+        const char *data =
+            tls != NULL ? encrypt_output(node, tls, &len) : redlock__node_output(node, &len);
         ssize_t sent;
-        if (len == 0 && link->tls != NULL)
-            check_tls(io, i);
-        if (len == 0)
+        if (len == 0) {
+            if (tls != NULL)
+                check_tls(io, i);
             return;
+        }
         sent = send(link->fd, data, len, MSG_NOSIGNAL);
-        if (sent > 0 && link->tls != NULL)
-            redlock__tls_sent(link->tls, (size_t)sent);
-        else if (sent > 0)
-            redlock__node_sent(node, (size_t)sent, now_ns);
-        if (sent > 0 && link->tls == NULL && (size_t)sent == len)
-            return;
-        if (sent > 0)
-            continue;
-        if (errno == EAGAIN || errno == EWOULDBLOCK)
-            link->blocked = true, io->changes++;
-        else if (errno != EINTR)
-            end_sending(io, i, errno, now_ns);
+        if (sent <= 0) {
+            not_sent(io, i, errno);
+        } else if (tls != NULL) {
+            redlock__tls_sent(tls, (size_t)sent);
+        } else {
+            redlock__node_sent(node, (size_t)sent);
+            if ((size_t)sent == len)
+                return;
+        }
     }
 }
 
@@ -395,11 +403,13 @@ void redlock__io_flush(struct redlock__io *io)
     if (!redlock__io_has_news(io))
         return;
     for (int pass = 0; io->news && pass < PASSES; pass++) {
-        int64_t now_ns = redlock__clock_ns();
         io->news = false;
         for (uint32_t i = 0; i < redlock__engine_links(io->engine); i++) {
-            do_tasks(io, i, now_ns);
-            send_output(io, i, now_ns);
+            const struct redlock__node *node = redlock__engine_node(io->engine, i);
+
+            if (node != NULL && redlock__node_phase(node) != REDLOCK__NODE_PHASE_READY)
+                do_tasks(io, i);
+            send_output(io, i);
         }
         (void)redlock__io_has_news(io);
     }

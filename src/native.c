@@ -24,6 +24,7 @@
 #include "validity.h"
 
 enum way {
+    BY_ASKING, /* by the script that tells whether somebody waits (wake.h) */
     BY_SCRIPT,
     BY_SET_IFEQ,
     BY_DELIFEQ,
@@ -31,7 +32,7 @@ enum way {
     WAYS
 };
 
-static const char *const rights[WAYS] = {"+eval", "+set +get", "+delifeq", "+delex"};
+static const char *const rights[WAYS] = {"+eval", "+eval", "+set +get", "+delifeq", "+delex"};
 
 /* ---- which way ----------------------------------------------------------- */
 
@@ -62,48 +63,73 @@ static bool script_is_better(const struct redlock__engine *engine,
            (!grant->extended && grant->lease != NULL && grant->lease->automatic);
 }
 
-/* One primary is to tell whether somebody waits (wake.h), which only the script can. */
-static bool asks(const struct redlock__grant *grant, enum redlock__command command, uint32_t node)
+/* Of the scripts. */
+static enum way script_way(const struct redlock__grant *grant, enum redlock__command command,
+                           uint32_t node)
 {
-    return command == REDLOCK__CMD_RELEASE && grant->asked_at == node + 1;
+    return command == REDLOCK__CMD_RELEASE && grant->asked_at == node + 1 ? BY_ASKING : BY_SCRIPT;
 }
 
-static enum way choose(const struct redlock__engine *engine, const struct redlock__grant *grant,
-                       enum redlock__command command, uint32_t node, int64_t ttl_ms)
+/* scripts: they are preferred. */
+static enum way choose(const struct redlock__facts *facts, enum redlock__command command,
+                       enum way script, bool scripts)
 {
-    const struct redlock__facts *facts = redlock__node_facts(engine->nodes[node]);
-    enum way way = native_way(facts->native & ~facts->refused, command);
+    enum way native = native_way(facts->native & ~facts->refused, command);
 
-    if ((facts->refused & REDLOCK__CAN_EVAL) == 0 &&
-        (asks(grant, command, node) || script_is_better(engine, grant, command, ttl_ms)))
-        return BY_SCRIPT;
-    return way;
+    if (native == BY_SCRIPT)
+        return script;
+    scripts = (scripts || script == BY_ASKING) && (facts->refused & REDLOCK__CAN_EVAL) == 0;
+    return scripts ? script : native;
 }
 
 /* ---- sending ------------------------------------------------------------- */
 
-static void encode(struct redlock__bytes *bytes, const struct redlock__engine *engine,
-                   const struct redlock__grant *grant, const char *token, enum way way,
-                   enum redlock__command command, uint32_t node, int64_t ttl_ms)
-{
-    const struct redlock__name *name = grant->name;
+/* What is asked for, whichever way. */
+struct question {
+    struct redlock__engine *engine;
+    struct redlock__grant *grant;
+    enum redlock__command command; /* EXTEND or RELEASE */
+    uint32_t round_no;
+    int64_t ttl_ms;
+    int64_t deadline_ns, now_ns;
+    struct redlock__token_text token;
+};
 
-    if (way == BY_SET_IFEQ)
-        redlock__encode_extend_native(bytes, name->key, name->len, token,
-                                      redlock__max(ttl_ms, longest(engine, grant)));
-    else if (way == BY_DELIFEQ)
-        redlock__encode_delifeq(bytes, name->key, name->len, token);
-    else if (way == BY_DELEX)
-        redlock__encode_delex(bytes, name->key, name->len, token);
-    else if (asks(grant, command, node)) /* by script, see choose() */
-        redlock__encode_release_asking(bytes, name->key, name->len, token);
-    else if (command == REDLOCK__CMD_EXTEND)
-        redlock__encode_extend(bytes, name->key, name->len, token, ttl_ms);
-    else
-        redlock__encode_release(bytes, name->key, name->len, token);
+/* What a native extend asks for. */
+static int64_t native_ttl_ms(const struct question *q)
+{
+    return redlock__max(q->ttl_ms, longest(q->engine, q->grant));
 }
 
-/* A round has one time limit, also where nodes are asked twice in it. */
+static void encode(struct redlock__bytes *bytes, const struct question *q, enum way way)
+{
+    const struct redlock__name *name = q->grant->name;
+    const char *token = q->token.hex;
+
+    switch (way) {
+    case BY_ASKING:
+        redlock__encode_release_asking(bytes, name->key, name->len, token);
+        break;
+    case BY_SET_IFEQ:
+        redlock__encode_extend_native(bytes, name->key, name->len, token, native_ttl_ms(q));
+        break;
+    case BY_DELIFEQ:
+        redlock__encode_delifeq(bytes, name->key, name->len, token);
+        break;
+    case BY_DELEX:
+        redlock__encode_delex(bytes, name->key, name->len, token);
+        break;
+    default: /* BY_SCRIPT */
+        if (q->command == REDLOCK__CMD_EXTEND)
+            redlock__encode_extend(bytes, name->key, name->len, token, q->ttl_ms);
+        else
+            redlock__encode_release(bytes, name->key, name->len, token);
+        break;
+    }
+}
+
+/* A round has one time limit, also where nodes are asked twice in it. Of `nodes` it still owes all
+ * or none. */
 static int64_t deadline_for(const struct redlock__engine *engine,
                             const struct redlock__grant *grant, uint32_t nodes, uint32_t round_no,
                             int64_t now_ns)
@@ -115,51 +141,28 @@ static int64_t deadline_for(const struct redlock__engine *engine,
     return redlock__engine_node_deadline(engine, grant->ttl_ms, now_ns);
 }
 
-/* To `nodes`, of which the round still owes all or none; returns those that took it. */
-static uint32_t put(struct redlock__engine *engine, struct redlock__grant *grant,
-                    const struct redlock__tag *tag, const struct redlock__bytes *bytes,
-                    uint32_t nodes, int64_t now_ns)
-{
-    int64_t deadline_ns = deadline_for(engine, grant, nodes, tag->round, now_ns);
-    uint32_t sent = redlock__engine_send(engine, grant, tag, bytes, nodes, deadline_ns, now_ns);
-
-    if (tag->command == REDLOCK__CMD_EXTEND_NATIVE)
-        redlock__grant_asked(grant, sent, tag->round, tag->ttl_ms, now_ns);
-    else if (tag->command != REDLOCK__CMD_EXTEND)
-        redlock__grant_removing(grant, sent);
-    return sent;
-}
-
-static struct redlock__tag tag_for(const struct redlock__engine *engine,
-                                   struct redlock__grant *grant, enum way way,
-                                   enum redlock__command command, uint32_t round_no, int64_t ttl_ms)
+/* To `nodes`, all the same bytes; returns those that took it. */
+static uint32_t send_by(const struct question *q, enum way way, uint32_t nodes)
 {
     struct redlock__tag tag = {
-        .owner = grant, .command = command, .round = round_no, .ttl_ms = ttl_ms};
+        .owner = q->grant, .command = q->command, .round = q->round_no, .ttl_ms = q->ttl_ms};
+    struct redlock__bytes bytes;
+    uint32_t sent;
 
     if (way == BY_SET_IFEQ) {
         tag.command = REDLOCK__CMD_EXTEND_NATIVE;
-        tag.ttl_ms = redlock__max(ttl_ms, longest(engine, grant));
-    } else if (way != BY_SCRIPT) {
+        tag.ttl_ms = native_ttl_ms(q);
+    } else if (way == BY_DELIFEQ || way == BY_DELEX) {
         tag.command = REDLOCK__CMD_RELEASE_NATIVE;
     }
-    return tag;
-}
-
-/* To those in `nodes` for which this way was chosen, all the same bytes. */
-static uint32_t send_by(struct redlock__engine *engine, struct redlock__grant *grant,
-                        const char *token, enum way way, enum redlock__command command,
-                        uint32_t round_no, uint32_t nodes, int64_t ttl_ms, int64_t now_ns)
-{
-    struct redlock__tag tag = tag_for(engine, grant, way, command, round_no, ttl_ms);
-    uint32_t first = 0, sent;
-    struct redlock__bytes bytes;
-
-    while ((nodes >> first & 1) == 0)
-        first++;
-    encode(&bytes, engine, grant, token, way, command, first, ttl_ms);
-    sent = put(engine, grant, &tag, &bytes, nodes, now_ns);
+    encode(&bytes, q, way);
+    sent =
+        redlock__engine_send(q->engine, q->grant, &tag, &bytes, nodes, q->deadline_ns, q->now_ns);
     redlock__bytes_free(&bytes);
+    if (way == BY_SET_IFEQ)
+        redlock__grant_asked(q->grant, sent, q->round_no, tag.ttl_ms, q->now_ns);
+    else if (q->command == REDLOCK__CMD_RELEASE)
+        redlock__grant_removing(q->grant, sent);
     return sent;
 }
 
@@ -167,25 +170,26 @@ uint32_t redlock__native_send(struct redlock__engine *engine, struct redlock__gr
                               enum redlock__command command, uint32_t round_no, uint32_t nodes,
                               int64_t ttl_ms, int64_t now_ns)
 {
-    struct redlock__token_text token = redlock__grant_token(grant);
-    uint32_t by[WAYS] = {0}, asked = 0, sent = 0;
+    struct question q = {.engine = engine,
+                         .grant = grant,
+                         .command = command,
+                         .round_no = round_no,
+                         .ttl_ms = ttl_ms,
+                         .deadline_ns = deadline_for(engine, grant, nodes, round_no, now_ns),
+                         .now_ns = now_ns,
+                         .token = redlock__grant_token(grant)};
+    bool scripts = script_is_better(engine, grant, command, ttl_ms);
+    uint32_t by[WAYS] = {0}, sent = 0;
 
-    for (uint32_t i = 0; i < engine->n; i++) { /* before sending changes what is the longest */
-        if ((nodes >> i & 1) == 0)
-            continue;
-        if (asks(grant, command, i))
-            asked = UINT32_C(1) << i;
-        else
-            by[choose(engine, grant, command, i, ttl_ms)] |= UINT32_C(1) << i;
-    }
-    if (asked != 0) {
-        enum way way = choose(engine, grant, command, grant->asked_at - 1, ttl_ms);
-        sent |= send_by(engine, grant, token.hex, way, command, round_no, asked, ttl_ms, now_ns);
+    for (; nodes != 0; nodes &= nodes - 1) { /* before sending changes what is the longest */
+        uint32_t i = redlock__first(nodes);
+        const struct redlock__facts *facts = redlock__node_facts(engine->nodes[i]);
+
+        by[choose(facts, command, script_way(grant, command, i), scripts)] |= UINT32_C(1) << i;
     }
     for (uint32_t way = 0; way < WAYS; way++)
         if (by[way] != 0)
-            sent |= send_by(engine, grant, token.hex, (enum way)way, command, round_no, by[way],
-                            ttl_ms, now_ns);
+            sent |= send_by(&q, (enum way)way, by[way]);
     return sent;
 }
 
@@ -205,15 +209,17 @@ static bool ask_again(struct redlock__engine *engine, uint32_t node, enum way wa
                       int64_t now_ns)
 {
     struct redlock__grant *grant = event->tag.owner;
-    struct redlock__tag tag =
-        tag_for(engine, grant, way, command, event->tag.round, event->tag.ttl_ms);
-    struct redlock__bytes bytes;
-    bool sent;
+    uint32_t bit = UINT32_C(1) << node;
+    struct question q = {.engine = engine,
+                         .grant = grant,
+                         .command = command,
+                         .round_no = event->tag.round,
+                         .ttl_ms = event->tag.ttl_ms,
+                         .deadline_ns = deadline_for(engine, grant, bit, event->tag.round, now_ns),
+                         .now_ns = now_ns,
+                         .token = redlock__grant_token(grant)};
+    bool sent = send_by(&q, way, bit) != 0;
 
-    encode(&bytes, engine, grant, redlock__grant_token(grant).hex, way, command, node,
-           event->tag.ttl_ms);
-    sent = put(engine, grant, &tag, &bytes, UINT32_C(1) << node, now_ns) != 0;
-    redlock__bytes_free(&bytes);
     grant->requests -= sent; /* that of the event */
     return sent;
 }
@@ -224,14 +230,16 @@ static bool ask_owner(struct redlock__engine *engine, uint32_t node,
     struct redlock__grant *grant = event->tag.owner;
     struct redlock__tag tag = {
         .owner = grant, .command = REDLOCK__CMD_OWNER, .round = event->tag.round};
+    uint32_t bit = UINT32_C(1) << node, sent;
+    int64_t deadline_ns = deadline_for(engine, grant, bit, tag.round, now_ns);
     struct redlock__bytes bytes;
-    bool sent;
 
     redlock__encode_get(&bytes, grant->name->key, grant->name->len);
-    sent = put(engine, grant, &tag, &bytes, UINT32_C(1) << node, now_ns) != 0;
+    sent = redlock__engine_send(engine, grant, &tag, &bytes, bit, deadline_ns, now_ns);
     redlock__bytes_free(&bytes);
-    grant->requests -= sent;
-    return sent;
+    redlock__grant_removing(grant, sent);
+    grant->requests -= sent != 0;
+    return sent != 0;
 }
 
 /* Neither way is left. */
@@ -264,6 +272,8 @@ static bool go_round(struct redlock__engine *engine, uint32_t node, enum redlock
         explain(facts, command, &event->answer);
         return false;
     }
+    if (way == BY_SCRIPT)
+        way = script_way(event->tag.owner, command, node);
     if (command == REDLOCK__CMD_EXTEND && is_stale(event))
         return false;
     return ask_again(engine, node, way, command, event, now_ns);

@@ -106,21 +106,22 @@ __attribute__((cold)) static bool grow_out(struct redlock__node *node, size_t le
 }
 
 /* False: out of memory, nothing is queued. */
-static inline bool append(struct redlock__node *node, const struct redlock__tag *tag,
-                          const struct redlock__bytes *bytes, int64_t deadline_ns, int64_t now_ns)
+__attribute__((always_inline)) static inline bool append(struct redlock__node *node,
+                                                         const struct redlock__tag *tag,
+                                                         const char *data, size_t len,
+                                                         int64_t deadline_ns, int64_t now_ns)
 {
-    size_t len = bytes->len, tail = node->seen.out_tail;
     struct redlock__pending *pending;
 
     if (len == 0 || !redlock__ring_reserve(&node->ring) ||
-        (node->seen.out_size - tail < len && !grow_out(node, len)))
+        (node->seen.out_size - node->seen.out_tail < len && !grow_out(node, len)))
         return false;
     pending = redlock__ring_push(&node->ring, deadline_ns);
     pending->tag = *tag;
     pending->queued_ns = now_ns;
-    pending->begin = node->sent + (tail - node->seen.out_head);
-    memcpy(node->seen.out + tail, redlock__bytes_data(bytes), len);
-    node->seen.out_tail = tail + len;
+    pending->begin = node->sent + (node->seen.out_tail - node->seen.out_head);
+    memcpy(node->seen.out + node->seen.out_tail, data, len);
+    node->seen.out_tail += len;
     return true;
 }
 
@@ -231,7 +232,8 @@ static bool greet(struct redlock__node *node, enum redlock__command command,
                   struct redlock__bytes *bytes, int64_t now_ns)
 {
     struct redlock__tag tag = {.command = command};
-    bool queued = append(node, &tag, bytes, REDLOCK__NEVER, now_ns);
+    bool queued =
+        append(node, &tag, redlock__bytes_data(bytes), bytes->len, REDLOCK__NEVER, now_ns);
     node->greeting += queued ? 1 : 0;
     redlock__bytes_free(bytes);
     return queued;
@@ -456,8 +458,10 @@ bool redlock__node_owes(const struct redlock__node *node)
     return owed(node) > 0;
 }
 
-bool redlock__node_request(struct redlock__node *node, const struct redlock__tag *tag,
-                           const struct redlock__bytes *bytes, int64_t deadline_ns, int64_t now_ns)
+__attribute__((always_inline)) static inline bool request(struct redlock__node *node,
+                                                          const struct redlock__tag *tag,
+                                                          const char *data, size_t len,
+                                                          int64_t deadline_ns, int64_t now_ns)
 {
     if (node->seen.phase != REDLOCK__NODE_PHASE_READY)
         return false;
@@ -465,13 +469,13 @@ bool redlock__node_request(struct redlock__node *node, const struct redlock__tag
         fail(node, now_ns, "more than %d requests without an answer", REDLOCK__NODE_MAX_PENDING);
         return false;
     }
-    if (bytes->len > REDLOCK__NODE_MAX_OUT - (node->seen.out_tail - node->seen.out_head)) {
+    if (len > REDLOCK__NODE_MAX_OUT - (node->seen.out_tail - node->seen.out_head)) {
         fail(node, now_ns, "more than %d bytes waiting to be sent", REDLOCK__NODE_MAX_OUT);
         return false;
     }
-    if (!append(node, tag, bytes, deadline_ns, now_ns))
+    if (!append(node, tag, data, len, deadline_ns, now_ns))
         return false;
-    deadline_ns = redlock__min(deadline_ns, redlock__add(now_ns, node->config.silence_limit_ns));
+    deadline_ns = now_ns + redlock__min(deadline_ns - now_ns, node->config.silence_limit_ns);
     if (deadline_ns < node->seen.deadline_ns)
         set_deadline(node, deadline_ns);
     return true;
@@ -500,6 +504,29 @@ const struct redlock__tag *redlock__node_pull_yes(struct redlock__node *node, bo
     pop(node);
     *more = redlock__replies_any(&node->replies);
     return &e->tag;
+}
+
+bool redlock__node_request(struct redlock__node *node, const struct redlock__tag *tag,
+                           const struct redlock__bytes *bytes, int64_t deadline_ns, int64_t now_ns)
+{
+    return request(node, tag, redlock__bytes_data(bytes), bytes->len, deadline_ns, now_ns);
+}
+
+uint32_t redlock__node_request_all(struct redlock__node *const nodes[], uint32_t mask,
+                                   const struct redlock__tag *tag,
+                                   const struct redlock__bytes *bytes, int64_t deadline_ns,
+                                   int64_t now_ns)
+{
+    const char *data = redlock__bytes_data(bytes);
+    uint32_t sent = 0;
+
+    for (uint32_t rest = mask; rest != 0; rest &= rest - 1) {
+        uint32_t i = redlock__first(rest);
+
+        if (request(nodes[i], tag, data, bytes->len, deadline_ns, now_ns))
+            sent |= UINT32_C(1) << i;
+    }
+    return sent;
 }
 
 bool redlock__node_pull(struct redlock__node *node, int64_t now_ns,
@@ -584,9 +611,8 @@ void redlock__node_fail(struct redlock__node *node, const char *text, int64_t no
         fail(node, now_ns, "%s", text);
 }
 
-void redlock__node_sent(struct redlock__node *node, size_t len, int64_t now_ns)
+void redlock__node_sent(struct redlock__node *node, size_t len)
 {
-    (void)now_ns;
     assert(len <= node->seen.out_tail - node->seen.out_head);
     node->sent += len;
     node->seen.out_head += len;

@@ -87,39 +87,61 @@ static uint32_t send_fenced(struct redlock__engine *engine, struct redlock__leas
     return sent;
 }
 
-/* SET, EXTEND, RELEASE or HINT, to every node in `nodes`; returns those that took it. */
-static uint32_t send_grant(struct redlock__engine *engine, struct redlock__grant *grant,
-                           enum redlock__command command, uint32_t round_no, uint32_t nodes,
-                           int64_t ttl_ms, int64_t now_ns)
+static uint32_t send_set(struct redlock__engine *engine, struct redlock__grant *grant,
+                         uint32_t round_no, uint32_t nodes, int64_t ttl_ms, int64_t now_ns)
 {
-    struct redlock__tag tag = {.owner = grant, .command = command, .round = round_no};
+    const struct redlock__name *name = grant->name;
+    struct redlock__tag tag = {.owner = grant, .command = REDLOCK__CMD_SET, .round = round_no};
     int64_t deadline_ns = redlock__engine_node_deadline(engine, grant->ttl_ms, now_ns);
     struct redlock__bytes bytes;
-    uint32_t sent, woken = engine->n;
+    uint32_t sent;
 
-    if (engine->replicas.wanted != 0 &&
-        (command == REDLOCK__CMD_SET || command == REDLOCK__CMD_EXTEND))
-        return nodes == 0
-                   ? 0
-                   : redlock__replicas_send(engine, grant, command, round_no, ttl_ms, now_ns);
-    if (nodes != 0 && command == REDLOCK__CMD_RELEASE)
-        woken = redlock__wake_removing(engine, grant, nodes, round_no != 0, now_ns);
-    if (command == REDLOCK__CMD_EXTEND || command == REDLOCK__CMD_RELEASE) {
-        sent = redlock__native_send(engine, grant, command, round_no, nodes, ttl_ms, now_ns);
-        if (woken < engine->n && (sent >> woken & 1) != 0)
-            redlock__wake_push(engine, grant->name, woken, now_ns);
-        return sent;
-    }
     if (nodes == 0)
         return 0;
-    if (command == REDLOCK__CMD_SET)
-        redlock__encode_set(&bytes, grant->name->key, grant->name->len,
-                            redlock__grant_token(grant).hex, ttl_ms);
-    else
-        redlock__encode_pttl(&bytes, grant->name->key, grant->name->len);
+    if (engine->replicas.wanted != 0)
+        return redlock__replicas_send(engine, grant, tag.command, round_no, ttl_ms, now_ns);
+    redlock__encode_set(&bytes, name->key, name->len, redlock__grant_token(grant).hex, ttl_ms);
     sent = redlock__engine_send(engine, grant, &tag, &bytes, nodes, deadline_ns, now_ns);
     redlock__bytes_free(&bytes);
     return sent;
+}
+
+static uint32_t send_extend(struct redlock__engine *engine, struct redlock__grant *grant,
+                            uint32_t round_no, uint32_t nodes, int64_t ttl_ms, int64_t now_ns)
+{
+    if (nodes == 0)
+        return 0;
+    return engine->replicas.wanted != 0 ? redlock__replicas_send(engine, grant, REDLOCK__CMD_EXTEND,
+                                                                 round_no, ttl_ms, now_ns)
+                                        : redlock__native_send(engine, grant, REDLOCK__CMD_EXTEND,
+                                                               round_no, nodes, ttl_ms, now_ns);
+}
+
+/* round_no 0: of no round. */
+static uint32_t send_removals(struct redlock__engine *engine, struct redlock__grant *grant,
+                              uint32_t round_no, uint32_t nodes, int64_t now_ns)
+{
+    uint32_t woken, sent;
+
+    if (nodes == 0)
+        return 0;
+    woken = redlock__wake_removing(engine, grant, nodes, round_no != 0, now_ns);
+    sent = redlock__native_send(engine, grant, REDLOCK__CMD_RELEASE, round_no, nodes, 0, now_ns);
+    if (woken < engine->n && (sent >> woken & 1) != 0)
+        redlock__wake_push(engine, grant->name, woken, now_ns);
+    return sent;
+}
+
+static void send_hint(struct redlock__engine *engine, struct redlock__grant *grant, uint32_t nodes,
+                      int64_t now_ns)
+{
+    struct redlock__tag tag = {.owner = grant, .command = REDLOCK__CMD_HINT};
+    int64_t deadline_ns = redlock__engine_node_deadline(engine, grant->ttl_ms, now_ns);
+    struct redlock__bytes bytes;
+
+    redlock__encode_pttl(&bytes, grant->name->key, grant->name->len);
+    (void)redlock__engine_send(engine, grant, &tag, &bytes, nodes, deadline_ns, now_ns);
+    redlock__bytes_free(&bytes);
 }
 
 void redlock__serve_removals(struct redlock__engine *engine, struct redlock__grant *grant,
@@ -127,7 +149,7 @@ void redlock__serve_removals(struct redlock__engine *engine, struct redlock__gra
 {
     uint32_t nodes = redlock__grant_to_remove(grant, now_ns) & redlock__pace_removals(engine);
 
-    (void)send_grant(engine, grant, REDLOCK__CMD_RELEASE, 0, nodes, 0, now_ns);
+    (void)send_removals(engine, grant, 0, nodes, now_ns);
     redlock__engine_arm_grant(engine, grant, now_ns);
 }
 
@@ -141,28 +163,34 @@ static void count_attempt(struct redlock__engine *engine, const struct redlock__
         engine->stats.no_quorum++;
 }
 
-static void count(struct redlock__engine *engine, struct redlock__lease *lease)
+static void count_change(struct redlock__engine *engine, struct redlock__lease *lease)
 {
     enum redlock__lease_state was = lease->counted_state, is = lease->state;
 
-    if (was == is)
-        return;
     lease->counted_state = is;
-    engine->renewing += is == REDLOCK__LEASE_RENEWING;
-    engine->renewing -= was == REDLOCK__LEASE_RENEWING;
-    if (was == REDLOCK__LEASE_ACQUIRING && is == REDLOCK__LEASE_HELD)
+    if (was == REDLOCK__LEASE_ACQUIRING && is == REDLOCK__LEASE_HELD) {
         engine->stats.acquired++, engine->began = lease->grant->held = true;
-    else if (was == REDLOCK__LEASE_ACQUIRING)
+    } else if (was == REDLOCK__LEASE_ACQUIRING) {
         count_attempt(engine, lease);
-    else if (was == REDLOCK__LEASE_RENEWING && lease->round.verdict == REDLOCK__ROUND_WON &&
-             is == REDLOCK__LEASE_HELD)
-        engine->stats.extended++, engine->began = true;
-    else if (was == REDLOCK__LEASE_RENEWING)
-        engine->stats.extend_failed++;
-    if (is == REDLOCK__LEASE_LOST)
+    } else if (was == REDLOCK__LEASE_RENEWING) {
+        engine->renewing--;
+        if (lease->round.verdict == REDLOCK__ROUND_WON && is == REDLOCK__LEASE_HELD)
+            engine->stats.extended++, engine->began = true;
+        else
+            engine->stats.extend_failed++;
+    }
+    if (is == REDLOCK__LEASE_RENEWING)
+        engine->renewing++;
+    else if (is == REDLOCK__LEASE_LOST)
         engine->stats.lost++;
-    if (is == REDLOCK__LEASE_RELEASING)
+    else if (is == REDLOCK__LEASE_RELEASING)
         engine->stats.released++;
+}
+
+static void count(struct redlock__engine *engine, struct redlock__lease *lease)
+{
+    if (lease->counted_state != lease->state)
+        count_change(engine, lease);
 }
 
 /* ---- rounds ------------------------------------------------------------- */
@@ -216,11 +244,14 @@ static void report_unsent(struct redlock__engine *engine, struct redlock__lease 
                           uint32_t sent, int64_t now_ns)
 {
     uint32_t unsent = (uint32_t)((UINT64_C(1) << engine->n) - 1) & ~sent;
+
+    if (unsent == 0)
+        return;
     struct redlock__lease_news news = {
         .command = lease->round_command, .round_no = lease->round_no, .random = &engine->random};
     uint32_t cut = 0; /* asked of the grant now: an answer may end the lease */
 
-    if (unsent != 0 && news.command == REDLOCK__CMD_EXTEND)
+    if (news.command == REDLOCK__CMD_EXTEND)
         cut = redlock__grant_cut(lease->grant, lease->extend_ttl_ms);
     for (; unsent != 0; unsent &= unsent - 1) {
         uint32_t i = redlock__first(unsent);
@@ -303,8 +334,7 @@ static void begin_attempt(struct redlock__engine *engine, struct redlock__lease 
         counting = 0;
     sent = lease->fenced
                ? send_fenced(engine, lease, REDLOCK__CMD_GRANT, lease->round_no, counting, now_ns)
-               : send_grant(engine, grant, REDLOCK__CMD_SET, lease->round_no, counting,
-                            lease->ttl_ms, now_ns);
+               : send_set(engine, grant, lease->round_no, counting, lease->ttl_ms, now_ns);
     redlock__watch_round(engine, now_ns);
     redlock__grant_set(grant, sent, lease->ttl_ms, now_ns);
     report_unsent(engine, lease, sent, now_ns);
@@ -323,8 +353,7 @@ static void begin_extend(struct redlock__engine *engine, struct redlock__lease *
     ready &= ~redlock__grant_cut(lease->grant, lease->extend_ttl_ms);
     if (redlock__count(ready & lease->counted) < engine->fleet.quorum)
         ready = 0;
-    sent = send_grant(engine, lease->grant, REDLOCK__CMD_EXTEND, lease->round_no, ready,
-                      lease->extend_ttl_ms, now_ns);
+    sent = send_extend(engine, lease->grant, lease->round_no, ready, lease->extend_ttl_ms, now_ns);
     redlock__watch_round(engine, now_ns);
     redlock__grant_extended(lease->grant, lease->extend_ttl_ms, now_ns);
     report_unsent(engine, lease, sent, now_ns);
@@ -340,9 +369,9 @@ static void begin_release(struct redlock__engine *engine, struct redlock__lease 
     redlock__lease_begin_release(lease, now_ns);
     count(engine, lease);
     redlock__engine_abandon(engine, grant);
-    sent = send_grant(engine, grant, REDLOCK__CMD_RELEASE, lease->round_no,
-                      redlock__grant_to_remove(grant, now_ns) & redlock__engine_ready(engine), 0,
-                      now_ns);
+    sent = send_removals(engine, grant, lease->round_no,
+                         redlock__grant_to_remove(grant, now_ns) & redlock__engine_ready(engine),
+                         now_ns);
     redlock__engine_arm_grant(engine, grant, now_ns);
     report_unsent(engine, lease, sent, now_ns);
 }
@@ -359,16 +388,14 @@ static void abandon(struct redlock__engine *engine, struct redlock__lease *lease
         redlock__engine_abandon(engine, grant);
     redlock__serve_removals(engine, grant, now_ns);
     if ((lease->wants & REDLOCK__WANT_PTTL) != 0)
-        (void)send_grant(engine, grant, REDLOCK__CMD_HINT, 0,
-                         lease->busy_at & redlock__engine_ready(engine), 0, now_ns);
+        send_hint(engine, grant, lease->busy_at & redlock__engine_ready(engine), now_ns);
     redlock__grant_free_if_done(engine, grant);
 }
 
 static void refill(struct redlock__engine *engine, struct redlock__lease *lease, int64_t now_ns)
 {
     uint32_t nodes = lease->refill & redlock__engine_counting(engine) & ~lease->grant->unanswered;
-    uint32_t sent =
-        send_grant(engine, lease->grant, REDLOCK__CMD_SET, 0, nodes, lease->ttl_ms, now_ns);
+    uint32_t sent = send_set(engine, lease->grant, 0, nodes, lease->ttl_ms, now_ns);
     redlock__grant_set(lease->grant, sent, lease->ttl_ms, now_ns);
     lease->refill = 0;
 }
@@ -392,6 +419,12 @@ static void settle(struct redlock__engine *engine, struct redlock__lease *lease,
 
 /* ---- serving a lease ---------------------------------------------------- */
 
+/* Where replicas are to acknowledge, a round needs a connection of its own. */
+static bool has_link(struct redlock__engine *engine, struct redlock__lease *lease, int64_t now_ns)
+{
+    return engine->replicas.wanted == 0 || redlock__replicas_gate(engine, lease, now_ns);
+}
+
 /* The rounds a lease wishes wait, as its first attempt does, for connections being set up. */
 static bool serve_round(struct redlock__engine *engine, struct redlock__lease *lease,
                         int64_t now_ns)
@@ -405,8 +438,7 @@ static bool serve_round(struct redlock__engine *engine, struct redlock__lease *l
     if ((!release && !extend) ||
         !redlock__engine_gate_open(engine, counted, lease->gate_ns, now_ns) ||
         (extend && !release &&
-         (!redlock__replicas_gate(engine, lease, now_ns) ||
-          !redlock__pace_renewal(engine, lease, now_ns))))
+         (!has_link(engine, lease, now_ns) || !redlock__pace_renewal(engine, lease, now_ns))))
         return false;
     if (release)
         begin_release(engine, lease, now_ns);
@@ -418,6 +450,8 @@ static bool serve_round(struct redlock__engine *engine, struct redlock__lease *l
 /* One wish of the lease; false: none can be granted now. */
 static bool serve_wish(struct redlock__engine *engine, struct redlock__lease *lease, int64_t now_ns)
 {
+    if (lease->wants == 0)
+        return false;
     if ((lease->wants & (REDLOCK__WANT_ABANDON | REDLOCK__WANT_PTTL)) != 0) {
         abandon(engine, lease, now_ns);
         lease->wants &= (uint8_t) ~(REDLOCK__WANT_ABANDON | REDLOCK__WANT_PTTL);
@@ -451,7 +485,7 @@ static bool may_attempt(struct redlock__engine *engine, struct redlock__lease *l
         return false;
     }
     return redlock__engine_gate_open(engine, engine->counting, lease->gate_ns, now_ns) &&
-           redlock__replicas_gate(engine, lease, now_ns);
+           has_link(engine, lease, now_ns);
 }
 
 static void queue_up(struct redlock__engine *engine, struct redlock__lease *lease, int64_t now_ns)
@@ -466,7 +500,8 @@ static void queue_up(struct redlock__engine *engine, struct redlock__lease *leas
     case REDLOCK__LEASE_LOST:
     case REDLOCK__LEASE_ENDED:
         redlock__queue_leave(lease);
-        redlock__queue_yield(&engine->names, lease, now_ns);
+        if (lease->name->owner == lease)
+            redlock__queue_yield(&engine->names, lease, now_ns);
         break;
     case REDLOCK__LEASE_ACQUIRING:
     case REDLOCK__LEASE_HELD:
@@ -509,7 +544,8 @@ void redlock__serve_lease(struct redlock__engine *engine, struct redlock__lease 
                           int64_t now_ns)
 {
     engine->look_ns = REDLOCK__NEVER;
-    redlock__timers_stop(&engine->paced, &lease->pace);
+    if (engine->paced.count != 0)
+        redlock__timers_stop(&engine->paced, &lease->pace);
     for (;;) {
         count(engine, lease);
         if (serve_wish(engine, lease, now_ns))
@@ -521,10 +557,12 @@ void redlock__serve_lease(struct redlock__engine *engine, struct redlock__lease 
             continue;
         begin_attempt(engine, lease, now_ns);
     }
-    redlock__wake_settle(engine, lease->name, now_ns);
+    if (redlock__wake_concerned(lease->name))
+        redlock__wake_settle(engine, lease->name, now_ns);
     post_events(engine, lease);
     if (lease->deadline_ns != 0)
         redlock__watch_hold(engine, now_ns);
     arm(engine, lease, now_ns);
-    redlock__pace_next(engine, now_ns);
+    if (engine->paced.count != 0)
+        redlock__pace_next(engine, now_ns);
 }

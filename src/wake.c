@@ -61,10 +61,11 @@ static uint32_t first_of(const struct redlock__engine *engine, const struct redl
     uint32_t best = engine->n;
     uint64_t most = 0;
 
-    for (uint32_t i = 0; i < engine->n; i++) {
+    for (; nodes != 0; nodes &= nodes - 1) {
+        uint32_t i = redlock__first(nodes);
         uint64_t weight = redlock__mix(name->hash ^ engine->wake.hashes[i]);
 
-        if ((nodes >> i & 1) != 0 && (best == engine->n || weight > most)) {
+        if (best == engine->n || weight > most) {
             best = i;
             most = weight;
         }

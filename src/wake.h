@@ -65,6 +65,12 @@ void redlock__wake_greeted(struct redlock__engine *engine, uint32_t i);
 void redlock__wake_arrive(struct redlock__engine *engine, struct redlock__lease *lease,
                           int64_t now_ns);
 
+/* Somebody waits for the name, or did a moment ago: else there is nothing to settle. */
+static inline bool redlock__wake_concerned(const struct redlock__name *name)
+{
+    return name->last != NULL || redlock__name_known(name)->wake != NULL;
+}
+
 /* After anything about the name's queue has changed. */
 void redlock__wake_settle(struct redlock__engine *engine, struct redlock__name *name,
                           int64_t now_ns);

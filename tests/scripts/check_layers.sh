@@ -31,7 +31,7 @@ answer        command fence
 round         validity
 pool
 timers        validity
-grant         validity timers
+grant         validity command timers
 record        validity lease
 lease         validity command fence round grant hold pause record timers
 hold          validity lease

@@ -132,7 +132,7 @@ static bool send_output(struct sim *sim, uint32_t client, uint32_t i)
     if (sim->links[client][conn->node].slice)
         len = (size_t)sim_between(&sim->clients[client].random, 1, (int64_t)len);
     sim_net_send(sim, conn, data, len);
-    redlock__node_sent(node, len, clock_of(sim, client));
+    redlock__node_sent(node, len);
     return true;
 }
 

@@ -224,7 +224,7 @@ static void drive(void)
                 ck_abort_msg("half a command");
             hear(&world.primaries[i], &args);
         }
-        redlock__node_sent(node, len, world.now_ns);
+        redlock__node_sent(node, len);
     }
     pull_events();
 }

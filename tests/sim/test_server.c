@@ -8,6 +8,10 @@
 #include "command.h"
 #include "scenario.h"
 
+/* Tokens. */
+#define ME "0123456789abcdef0123456789abcdef"
+#define YOU "fedcba9876543210fedcba9876543210"
+
 static struct sim_server server;
 static struct sim_peer peer;
 static struct sim_reply reply;
@@ -49,7 +53,7 @@ static const char *get(int64_t now_ns)
 START_TEST(a_command_is_whole_or_it_waits)
 {
     struct sim_args args;
-    redlock__encode_set(&wire, "a\r\n\0b", 5, "token", 1000);
+    redlock__encode_set(&wire, "a\r\n\0b", 5, ME, 1000);
     for (size_t len = 0; len < wire.len; len++)
         ck_assert_uint_eq(sim_parse(redlock__bytes_data(&wire), len, &args), 0);
     ck_assert_uint_eq(sim_parse(redlock__bytes_data(&wire), wire.len, &args), wire.len);
@@ -79,18 +83,18 @@ START_TEST(a_key_lives_its_ttl_by_the_wall_clock)
 {
     int64_t odd_ns = 300 * SIM_US; /* within a millisecond of the wall clock */
     server.early = _i == 1;
-    ck_assert_str_eq(set("me", 50, odd_ns), "+OK");
-    ck_assert_str_eq(set("you", 50, odd_ns), "$-1");
+    ck_assert_str_eq(set(ME, 50, odd_ns), "+OK");
+    ck_assert_str_eq(set(YOU, 50, odd_ns), "$-1");
     int64_t last_ns = server.early ? 50 * SIM_MS - 1 : 51 * SIM_MS - 1;
-    ck_assert_str_eq(get(last_ns), "$2\r\nme");
+    ck_assert_str_eq(get(last_ns), "$32\r\n" ME);
     ck_assert_str_eq(get(last_ns + 1), "$-1");
-    ck_assert_str_eq(set("you", 50, last_ns + 1), "+OK");
+    ck_assert_str_eq(set(YOU, 50, last_ns + 1), "+OK");
 }
 END_TEST
 
 START_TEST(steps_and_rates_move_the_end_of_keys)
 {
-    ck_assert_str_eq(set("me", 1000, 0), "+OK");
+    ck_assert_str_eq(set(ME, 1000, 0), "+OK");
     sim_server_step(&server, 500 * SIM_MS);
     ck_assert_str_eq(ask(redlock__encode_pttl(&wire, "k", 1), 0), ":500");
     sim_server_step(&server, -SIM_S);
@@ -104,44 +108,44 @@ END_TEST
 
 START_TEST(the_scripts_compare_before_they_act)
 {
-    ck_assert_str_eq(ask(redlock__encode_extend(&wire, "k", 1, "me", 500), 0), ":0");
-    ck_assert_str_eq(set("me", 100, 0), "+OK");
-    ck_assert_str_eq(ask(redlock__encode_extend(&wire, "k", 1, "you", 500), 0), ":-1");
-    ck_assert_str_eq(ask(redlock__encode_extend(&wire, "k", 1, "me", 500), 50 * SIM_MS), ":1");
+    ck_assert_str_eq(ask(redlock__encode_extend(&wire, "k", 1, ME, 500), 0), ":0");
+    ck_assert_str_eq(set(ME, 100, 0), "+OK");
+    ck_assert_str_eq(ask(redlock__encode_extend(&wire, "k", 1, YOU, 500), 0), ":-1");
+    ck_assert_str_eq(ask(redlock__encode_extend(&wire, "k", 1, ME, 500), 50 * SIM_MS), ":1");
     ck_assert_str_eq(ask(redlock__encode_pttl(&wire, "k", 1), 50 * SIM_MS), ":500");
-    ck_assert_str_eq(ask(redlock__encode_release(&wire, "k", 1, "you"), 0), ":-1");
-    ck_assert_str_eq(ask(redlock__encode_release(&wire, "k", 1, "me"), 0), ":1");
-    ck_assert_str_eq(ask(redlock__encode_release(&wire, "k", 1, "me"), 0), ":0");
+    ck_assert_str_eq(ask(redlock__encode_release(&wire, "k", 1, YOU), 0), ":-1");
+    ck_assert_str_eq(ask(redlock__encode_release(&wire, "k", 1, ME), 0), ":1");
+    ck_assert_str_eq(ask(redlock__encode_release(&wire, "k", 1, ME), 0), ":0");
 }
 END_TEST
 
 START_TEST(databases_are_apart)
 {
-    ck_assert_str_eq(set("me", 100, 0), "+OK");
+    ck_assert_str_eq(set(ME, 100, 0), "+OK");
     ck_assert_str_eq(ask(redlock__encode_select(&wire, 3), 0), "+OK");
-    ck_assert_str_eq(set("you", 100, 0), "+OK");
-    ck_assert_str_eq(get(0), "$3\r\nyou");
+    ck_assert_str_eq(set(YOU, 100, 0), "+OK");
+    ck_assert_str_eq(get(0), "$32\r\n" YOU);
 }
 END_TEST
 
 START_TEST(a_password_is_wanted_first)
 {
     server.password = "secret";
-    ck_assert_int_eq(strncmp(set("me", 100, 0), "-NOAUTH", 7), 0);
+    ck_assert_int_eq(strncmp(set(ME, 100, 0), "-NOAUTH", 7), 0);
     ck_assert_int_eq(strncmp(ask(redlock__encode_auth(&wire, NULL, "wrong"), 0), "-WRONGPASS", 10),
                      0);
-    ck_assert_int_eq(strncmp(set("me", 100, 0), "-NOAUTH", 7), 0);
+    ck_assert_int_eq(strncmp(set(ME, 100, 0), "-NOAUTH", 7), 0);
     ck_assert_str_eq(ask(redlock__encode_auth(&wire, "default", "secret"), 0), "+OK");
-    ck_assert_str_eq(set("me", 100, 0), "+OK");
+    ck_assert_str_eq(set(ME, 100, 0), "+OK");
 }
 END_TEST
 
 START_TEST(a_key_of_another_type_is_an_error_for_scripts_and_taken_for_set)
 {
     sim_server_plant(&server, "k", "", 0, 0)->other_type = true;
-    ck_assert_str_eq(set("me", 100, 0), "$-1");
+    ck_assert_str_eq(set(ME, 100, 0), "$-1");
     ck_assert_int_eq(
-        strncmp(ask(redlock__encode_extend(&wire, "k", 1, "me", 5), 0), "-WRONGTYPE", 10), 0);
+        strncmp(ask(redlock__encode_extend(&wire, "k", 1, ME, 5), 0), "-WRONGTYPE", 10), 0);
     ck_assert_int_eq(strncmp(get(0), "-WRONGTYPE", 10), 0);
     ck_assert_str_eq(ask(redlock__encode_pttl(&wire, "k", 1), 0), ":-1");
 }
@@ -150,7 +154,7 @@ END_TEST
 START_TEST(chosen_commands_are_refused_in_chosen_words)
 {
     server.error[SIM_SET] = "MISCONF Errors writing to the AOF file";
-    ck_assert_str_eq(set("me", 100, 0), "-MISCONF Errors writing to the AOF file");
+    ck_assert_str_eq(set(ME, 100, 0), "-MISCONF Errors writing to the AOF file");
     ck_assert_str_eq(get(0), "$-1");
     ck_assert_uint_eq(server.count[SIM_SET], 1);
     ck_assert_uint_eq(server.entry_count, 0);

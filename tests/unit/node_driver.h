@@ -87,7 +87,7 @@ static inline size_t sent_all(void)
 {
     size_t len;
     redlock__node_output(node, &len);
-    redlock__node_sent(node, len, now);
+    redlock__node_sent(node, len);
     return len;
 }
 
@@ -112,6 +112,8 @@ static inline void make_ready(void)
     ck_assert_int_eq(redlock__node_phase(node), REDLOCK__NODE_PHASE_READY);
 }
 
+#define NODE_TOKEN "0123456789abcdef0123456789abcdef"
+
 static inline bool ask(enum redlock__command command, uint32_t round, int64_t timeout_ms)
 {
     struct redlock__bytes bytes;
@@ -119,9 +121,9 @@ static inline bool ask(enum redlock__command command, uint32_t round, int64_t ti
     bool queued;
 
     if (command == REDLOCK__CMD_SET)
-        redlock__encode_set(&bytes, "key", 3, "token", 1000);
+        redlock__encode_set(&bytes, "key", 3, NODE_TOKEN, 1000);
     else
-        redlock__encode_release(&bytes, "key", 3, "token");
+        redlock__encode_release(&bytes, "key", 3, NODE_TOKEN);
     queued = redlock__node_request(node, &tag, &bytes, now + MS(timeout_ms), now);
     redlock__bytes_free(&bytes);
     return queued;

@@ -3,6 +3,7 @@
 
 #include <check.h>
 #include <hiredis/hiredis.h>
+#include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +12,9 @@
 enum {
     SECONDS = 20
 };
+
+#define TOKEN "0123456789abcdef0123456789abcdef"
+#define WIRE_TOKEN "$32\r\n" TOKEN "\r\n"
 
 static struct redlock__bytes request;
 
@@ -29,16 +33,16 @@ static void assert_wire(struct redlock__bytes *bytes, const char *expected, size
 
 START_TEST(set_is_literally_set_nx_px)
 {
-    ASSERT_WIRE(redlock__encode_set(&request, "job", 3, "t0ken", 10000),
-                "*6\r\n$3\r\nSET\r\n$3\r\njob\r\n$5\r\nt0ken\r\n$2\r\nNX\r\n$2\r\nPX\r\n"
+    ASSERT_WIRE(redlock__encode_set(&request, "job", 3, TOKEN, 10000),
+                "*6\r\n$3\r\nSET\r\n$3\r\njob\r\n" WIRE_TOKEN "$2\r\nNX\r\n$2\r\nPX\r\n"
                 "$5\r\n10000\r\n");
 }
 END_TEST
 
 START_TEST(keys_may_hold_any_byte)
 {
-    ASSERT_WIRE(redlock__encode_set(&request, "a\0\r\n\xff", 5, "t", 31536000000),
-                "*6\r\n$3\r\nSET\r\n$5\r\na\0\r\n\xff\r\n$1\r\nt\r\n$2\r\nNX\r\n$2\r\nPX\r\n"
+    ASSERT_WIRE(redlock__encode_set(&request, "a\0\r\n\xff", 5, TOKEN, 31536000000),
+                "*6\r\n$3\r\nSET\r\n$5\r\na\0\r\n\xff\r\n" WIRE_TOKEN "$2\r\nNX\r\n$2\r\nPX\r\n"
                 "$11\r\n31536000000\r\n");
     ASSERT_WIRE(redlock__encode_get(&request, "\0", 1), "*2\r\n$3\r\nGET\r\n$1\r\n\0\r\n");
     ASSERT_WIRE(redlock__encode_pttl(&request, "%s", 2), "*2\r\n$4\r\nPTTL\r\n$2\r\n%s\r\n");
@@ -56,31 +60,60 @@ START_TEST(the_longest_key_is_sent_whole)
 }
 END_TEST
 
+/* Also where no usual request has one that long. */
+START_TEST(every_length_is_announced)
+{
+    static const size_t lens[] = {1, 9, 10, 99, 100, 999, 1000, 1010, 9999, 10000, 123456};
+    size_t len = lens[_i];
+    char *password = malloc(len + 1), *expected = malloc(len + 64);
+    int head;
+
+    memset(password, 'p', len);
+    password[len] = '\0';
+    head = snprintf(expected, len + 64, "*2\r\n$4\r\nAUTH\r\n$%zu\r\n%s\r\n", len, password);
+    assert_wire(redlock__encode_auth(&request, NULL, password), expected, (size_t)head);
+    free(password);
+    free(expected);
+}
+END_TEST
+
+START_TEST(every_number_is_written_whole)
+{
+    static const int64_t numbers[] = {0, 9, 10, 99, 100, 31536000000, INT64_MAX};
+    char expected[64];
+    int len = snprintf(expected, sizeof expected, "%" PRId64, numbers[_i]);
+
+    len = snprintf(expected, sizeof expected,
+                   "*3\r\n$4\r\nWAIT\r\n$1\r\n1\r\n$%d\r\n%" PRId64 "\r\n", len, numbers[_i]);
+    assert_wire(redlock__encode_wait(&request, 1, numbers[_i]), expected, (size_t)len);
+}
+END_TEST
+
 START_TEST(scripts_go_out_as_text_with_one_key)
 {
     char expected[1024];
     int len = snprintf(expected, sizeof(expected),
-                       "*6\r\n$4\r\nEVAL\r\n$%zu\r\n%s\r\n$1\r\n1\r\n$1\r\nk\r\n$1\r\nt\r\n"
+                       "*6\r\n$4\r\nEVAL\r\n$%zu\r\n%s\r\n$1\r\n1\r\n$1\r\nk\r\n" WIRE_TOKEN
                        "$4\r\n5000\r\n",
                        strlen(redlock__extend_script), redlock__extend_script);
-    assert_wire(redlock__encode_extend(&request, "k", 1, "t", 5000), expected, (size_t)len);
+    assert_wire(redlock__encode_extend(&request, "k", 1, TOKEN, 5000), expected, (size_t)len);
 
     len = snprintf(expected, sizeof(expected),
-                   "*5\r\n$4\r\nEVAL\r\n$%zu\r\n%s\r\n$1\r\n1\r\n$1\r\nk\r\n$1\r\nt\r\n",
+                   "*5\r\n$4\r\nEVAL\r\n$%zu\r\n%s\r\n$1\r\n1\r\n$1\r\nk\r\n" WIRE_TOKEN,
                    strlen(redlock__release_script), redlock__release_script);
-    assert_wire(redlock__encode_release(&request, "k", 1, "t"), expected, (size_t)len);
+    assert_wire(redlock__encode_release(&request, "k", 1, TOKEN), expected, (size_t)len);
 }
 END_TEST
 
 START_TEST(native_commands_compare_first)
 {
-    ASSERT_WIRE(redlock__encode_extend_native(&request, "k", 1, "t0ken", 5000),
-                "*8\r\n$3\r\nSET\r\n$1\r\nk\r\n$5\r\nt0ken\r\n$4\r\nIFEQ\r\n$5\r\nt0ken\r\n"
+    ASSERT_WIRE(redlock__encode_extend_native(&request, "k", 1, TOKEN, 5000),
+                "*8\r\n$3\r\nSET\r\n$1\r\nk\r\n" WIRE_TOKEN "$4\r\nIFEQ\r\n" WIRE_TOKEN
                 "$3\r\nGET\r\n$2\r\nPX\r\n$4\r\n5000\r\n");
-    ASSERT_WIRE(redlock__encode_delifeq(&request, "a\0b", 3, "t"),
-                "*3\r\n$7\r\nDELIFEQ\r\n$3\r\na\0b\r\n$1\r\nt\r\n");
-    ASSERT_WIRE(redlock__encode_delex(&request, "a\0b", 3, "t"),
-                "*4\r\n$5\r\nDELEX\r\n$3\r\na\0b\r\n$4\r\nIFEQ\r\n$1\r\nt\r\n");
+    ASSERT_WIRE(redlock__encode_delifeq(&request, "a\0b", 3, TOKEN),
+                "*3\r\n$7\r\nDELIFEQ\r\n$3\r\na\0b\r\n" WIRE_TOKEN);
+    ASSERT_WIRE(redlock__encode_delex(&request, "a\0b", 3, TOKEN),
+                "*4\r\n$5\r\nDELEX\r\n$3\r\na\0b\r\n$4\r\nIFEQ\r\n" WIRE_TOKEN);
 }
 END_TEST
 
@@ -88,10 +121,10 @@ START_TEST(release_asks_whether_somebody_waits)
 {
     char expected[1024];
     int len = snprintf(expected, sizeof(expected),
-                       "*6\r\n$4\r\nEVAL\r\n$%zu\r\n%s\r\n$1\r\n1\r\n$1\r\nk\r\n$1\r\nt\r\n"
+                       "*6\r\n$4\r\nEVAL\r\n$%zu\r\n%s\r\n$1\r\n1\r\n$1\r\nk\r\n" WIRE_TOKEN
                        "$17\r\nredlock:waiting:k\r\n",
                        strlen(redlock__release_asking_script), redlock__release_asking_script);
-    assert_wire(redlock__encode_release_asking(&request, "k", 1, "t"), expected, (size_t)len);
+    assert_wire(redlock__encode_release_asking(&request, "k", 1, TOKEN), expected, (size_t)len);
 }
 END_TEST
 
@@ -604,6 +637,8 @@ static Suite *command_suite(void)
     tcase_add_test(requests, set_is_literally_set_nx_px);
     tcase_add_test(requests, keys_may_hold_any_byte);
     tcase_add_test(requests, the_longest_key_is_sent_whole);
+    tcase_add_loop_test(requests, every_length_is_announced, 0, 11);
+    tcase_add_loop_test(requests, every_number_is_written_whole, 0, 7);
     tcase_add_test(requests, scripts_go_out_as_text_with_one_key);
     tcase_add_test(requests, native_commands_compare_first);
     tcase_add_test(requests, release_asks_whether_somebody_waits);

@@ -55,7 +55,7 @@ START_TEST(dropped_says_exactly_what_was_written)
     redlock__node_output(node, &len);
     ask(REDLOCK__CMD_SET, 2, 50);
     ask(REDLOCK__CMD_RELEASE, 3, 50);
-    redlock__node_sent(node, len + (size_t)_i, now); /* so many bytes of the SET */
+    redlock__node_sent(node, len + (size_t)_i); /* so many bytes of the SET */
     redlock__node_fail(node, "reset\n", now);
     ck_assert_uint_eq(redlock__node_pending(node), 0);
     ck_assert(!redlock__node_owes(node));
