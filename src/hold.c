@@ -68,26 +68,25 @@ void redlock__hold_keep(struct redlock__lease *lease, uint32_t nodes, int64_t tt
     }
 }
 
+/* How many of those counted keep the key until then, or longer. */
+static uint32_t keep_until(const struct redlock__lease *lease, int64_t end_ns)
+{
+    uint32_t keep = 0;
+
+    for (uint32_t rest = lease->counted; rest != 0; rest &= rest - 1)
+        keep += lease->ends_ns[redlock__first(rest)] >= end_ns;
+    return keep;
+}
+
 /* The quorum-th latest end of those counted: as long as a quorum keeps the key. */
 static int64_t quorum_end(const struct redlock__lease *lease)
 {
-    int64_t best = 0, first = REDLOCK__NEVER;
+    int64_t best = 0;
 
-    if (redlock__count(lease->counted) == lease->quorum) { /* all are needed */
-        for (uint32_t i = 0; i < lease->n; i++)
-            if (has(lease->counted, i))
-                first = redlock__min(first, lease->ends_ns[i]);
-        return redlock__max(first, 0);
-    }
-    for (uint32_t i = 0; i < lease->n; i++) {
-        int64_t end_ns = lease->ends_ns[i];
-        uint32_t as_late = 0;
+    for (uint32_t rest = lease->counted; rest != 0; rest &= rest - 1) {
+        int64_t end_ns = lease->ends_ns[redlock__first(rest)];
 
-        if (!has(lease->counted, i) || end_ns <= best)
-            continue;
-        for (uint32_t j = 0; j < lease->n; j++)
-            as_late += has(lease->counted, j) && lease->ends_ns[j] >= end_ns;
-        if (as_late >= lease->quorum)
+        if (end_ns > best && keep_until(lease, end_ns) >= lease->quorum)
             best = end_ns;
     }
     return best;
