@@ -67,11 +67,27 @@ static inline void note_event(const struct redlock__node_event *event)
              event->timed_out ? "t" : "", event->answer.text[0] != '\0' ? event->answer.text : "");
 }
 
+/* As the engine does: the usual answers by their bytes. */
+static inline bool pull(struct redlock__node_event *event)
+{
+    const struct redlock__tag *tag;
+    bool more;
+
+    tag = redlock__node_pull_yes(node, &more);
+    if (tag == NULL)
+        return more && redlock__node_pull(node, now, event);
+    *event = (struct redlock__node_event){.result = REDLOCK__RESULT_ANSWER, .tag = *tag};
+    redlock__decode_plain_yes(tag->command, &event->answer);
+    if (!more)
+        ck_assert(!redlock__node_pull(node, now, &(struct redlock__node_event){.written = false}));
+    return true;
+}
+
 static inline const char *pull_all(void)
 {
     struct redlock__node_event event;
     trace[0] = '\0';
-    while (redlock__node_pull(node, now, &event))
+    while (pull(&event))
         note_event(&event);
     return trace;
 }

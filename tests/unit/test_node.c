@@ -393,6 +393,44 @@ START_TEST(an_answer_that_waited_in_the_socket_is_in_time)
 }
 END_TEST
 
+/* What was due before it came is told first. */
+START_TEST(a_usual_answer_waits_for_its_turn)
+{
+    make_ready();
+    ask(REDLOCK__CMD_SET, 1, 50);
+    ask(REDLOCK__CMD_SET, 2, 100);
+    sent_all();
+    now += MS(60);
+    redlock__node_handle_deadline(node, now);
+    receive("+OK\r\n+OK\r\n");
+    ck_assert_str_eq(pull_all(), "T1no answer within 50 ms;L1+;A2+;");
+}
+END_TEST
+
+/* More than there is room for. */
+START_TEST(a_crowds_answers_are_all_read)
+{
+    enum {
+        CROWD = 30000 /* 150 kB of them */
+    };
+    static char answers[CROWD * 5 + 1];
+    struct redlock__node_event event;
+    uint32_t pulled = 0;
+
+    make_ready();
+    for (uint32_t i = 0; i < CROWD; i++) {
+        ck_assert(ask(REDLOCK__CMD_SET, i, 5000));
+        memcpy(answers + 5 * (size_t)i, "+OK\r\n", 6);
+    }
+    sent_all();
+    receive(answers);
+    for (; pull(&event); pulled++)
+        ck_assert_uint_eq(event.tag.round, pulled);
+    ck_assert_uint_eq(pulled, CROWD);
+    ck_assert(!redlock__node_owes(node));
+}
+END_TEST
+
 START_TEST(each_request_has_its_own_deadline)
 {
     make_ready();
@@ -464,8 +502,9 @@ static void ask_seven(void)
     sent_all();
 }
 
-/* Feeds a stream in the chunks that next_len() gives, and pulls after each. */
-static void assert_same_in_chunks(size_t (*next_len)(size_t offset))
+/* Feeds a stream in the chunks that next_len() gives, and pulls after each, in one way or the
+ * other. */
+static void assert_same_in_chunks(size_t (*next_len)(size_t offset), bool slowly)
 {
     char all[sizeof(trace)] = "";
     struct redlock__node_event event;
@@ -476,7 +515,7 @@ static void assert_same_in_chunks(size_t (*next_len)(size_t offset))
         redlock__node_receive(node, stream + at, len, now);
         at += len;
         trace[0] = '\0';
-        while (redlock__node_pull(node, now, &event))
+        while (slowly ? redlock__node_pull(node, now, &event) : pull(&event))
             note_event(&event);
         snprintf(all + strlen(all), sizeof(all) - strlen(all), "%s", trace);
         if (at == GREETED_LEN)
@@ -512,7 +551,7 @@ static size_t random_len(size_t offset)
 
 START_TEST(byte_by_byte_is_the_same)
 {
-    assert_same_in_chunks(one_byte);
+    assert_same_in_chunks(one_byte, _i == 1);
 }
 END_TEST
 
@@ -521,7 +560,7 @@ START_TEST(every_split_in_two_is_the_same)
     for (parameter = 0; parameter < sizeof(stream); parameter++) {
         teardown();
         setup();
-        assert_same_in_chunks(split_once);
+        assert_same_in_chunks(split_once, _i == 1);
     }
 }
 END_TEST
@@ -529,7 +568,7 @@ END_TEST
 START_TEST(random_chunks_are_the_same)
 {
     parameter = (size_t)_i;
-    assert_same_in_chunks(random_len);
+    assert_same_in_chunks(random_len, _i % 2 == 1);
 }
 END_TEST
 
@@ -600,6 +639,8 @@ static Suite *node_suite(void)
     tcase_add_test(answers, answers_come_in_the_order_asked);
     tcase_add_test(answers, a_late_reply_is_consumed_by_its_own_request);
     tcase_add_test(answers, an_answer_that_waited_in_the_socket_is_in_time);
+    tcase_add_test(answers, a_usual_answer_waits_for_its_turn);
+    tcase_add_test(answers, a_crowds_answers_are_all_read);
     tcase_add_test(answers, each_request_has_its_own_deadline);
     tcase_add_test(answers, time_may_go_on_during_a_sweep);
     tcase_add_test(answers, a_step_back_during_a_sweep_loses_no_timeout);
@@ -608,8 +649,8 @@ static Suite *node_suite(void)
     TCase *chunks = tcase_create("chunks");
     tcase_set_timeout(chunks, SECONDS);
     tcase_add_checked_fixture(chunks, setup, teardown);
-    tcase_add_test(chunks, byte_by_byte_is_the_same);
-    tcase_add_test(chunks, every_split_in_two_is_the_same);
+    tcase_add_loop_test(chunks, byte_by_byte_is_the_same, 0, 2);
+    tcase_add_loop_test(chunks, every_split_in_two_is_the_same, 0, 2);
     tcase_add_loop_test(chunks, random_chunks_are_the_same, 0, 200);
     tcase_add_loop_test(chunks, output_survives_any_partial_sends, 0, 50);
     suite_add_tcase(suite, chunks);
