@@ -1,9 +1,9 @@
 /*
  * What is said to a primary: see command.h. Its answers are in answer.c.
  *
- * A request is written as it goes, argument after argument, behind their number. Scripts
- * always go out as EVAL with their text: they are short, and a primary that restarted
- * or flushed its script cache needs no second try.
+ * A request is written as it goes: constants as they go out, with their heads, and in between what
+ * differs, argument after argument. Scripts always go out as EVAL with their text: they are short,
+ * and a primary that restarted or flushed its script cache needs no second try.
  */
 #include "command.h"
 

@@ -17,19 +17,20 @@ static uint32_t bit_of(uint32_t node)
 
 /* ---- the token ---------------------------------------------------------- */
 
-/* Two loops without a table and without a branch, of which compilers make a few operations on many
- * bytes at a time. */
+static uint8_t digit_of(uint8_t value)
+{
+    return (uint8_t)(value + (value > 9 ? 'a' - 10 : '0'));
+}
+
+/* Without a table and without a branch: compilers make a few operations on many bytes of it. */
 struct redlock__token_text redlock__grant_token(const struct redlock__grant *grant)
 {
     struct redlock__token_text text;
-    uint8_t halves[REDLOCK__TOKEN_HEX];
 
     for (size_t i = 0; i < sizeof grant->token; i++) {
-        halves[2 * i] = grant->token[i] >> 4;
-        halves[2 * i + 1] = grant->token[i] & 15;
+        text.hex[2 * i] = (char)digit_of(grant->token[i] >> 4);
+        text.hex[2 * i + 1] = (char)digit_of(grant->token[i] & 15);
     }
-    for (size_t i = 0; i < REDLOCK__TOKEN_HEX; i++)
-        text.hex[i] = (char)(halves[i] + '0' + (halves[i] > 9 ? 'a' - '9' - 1 : 0));
     text.hex[REDLOCK__TOKEN_HEX] = '\0';
     return text;
 }

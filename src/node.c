@@ -518,15 +518,12 @@ uint32_t redlock__node_request_all(struct redlock__node *const nodes[], uint32_t
                                    int64_t now_ns)
 {
     const char *data = redlock__bytes_data(bytes);
-    uint32_t sent = 0;
+    size_t len = bytes->len;
 
-    for (uint32_t rest = mask; rest != 0; rest &= rest - 1) {
-        uint32_t i = redlock__first(rest);
-
-        if (request(nodes[i], tag, data, bytes->len, deadline_ns, now_ns))
-            sent |= UINT32_C(1) << i;
-    }
-    return sent;
+    for (uint32_t rest = mask; rest != 0; rest &= rest - 1)
+        if (!request(nodes[redlock__first(rest)], tag, data, len, deadline_ns, now_ns))
+            mask &= ~(rest & (~rest + 1)); /* its bit, the lowest */
+    return mask;
 }
 
 bool redlock__node_pull(struct redlock__node *node, int64_t now_ns,

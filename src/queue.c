@@ -24,16 +24,13 @@ static uint64_t hash_of(const unsigned char *key, size_t len)
 
 /* ---- the table ---------------------------------------------------------- */
 
-/* The bits that choose among the buckets in use: those of the next power of two; for what isn't in
- * use yet, one less. */
+/* More than half of the buckets there is room for are in use; what belongs in one that isn't yet is
+ * in the one it will split. */
 static struct redlock__name **bucket_of(const struct redlock__names *names, uint64_t hash)
 {
-    uint32_t mixed = (uint32_t)(hash ^ hash >> 32), all = FIRST_BUCKETS, i;
+    uint32_t i = (uint32_t)(hash ^ hash >> 32) & (names->size - 1);
 
-    while (all < names->used)
-        all *= 2;
-    i = mixed & (all - 1);
-    return &names->buckets[i < names->used ? i : i - all / 2];
+    return &names->buckets[i < names->used ? i : i - names->size / 2];
 }
 
 static bool make_room(struct redlock__names *names)
@@ -81,11 +78,9 @@ static bool grow(struct redlock__names *names)
     return true;
 }
 
-static struct redlock__name *find(const struct redlock__names *names, uint64_t hash,
-                                  const void *key, size_t len)
+static struct redlock__name *find(struct redlock__name *name, uint64_t hash, const void *key,
+                                  size_t len)
 {
-    struct redlock__name *name = *bucket_of(names, hash);
-
     while (name != NULL &&
            (name->hash != hash || name->len != len || memcmp(name->key, key, len) != 0))
         name = name->next;
@@ -129,7 +124,8 @@ struct redlock__name *redlock__name_ref(struct redlock__names *names, const void
 
     if (!grow(names))
         return NULL;
-    name = find(names, hash, key, len);
+    bucket = bucket_of(names, hash);
+    name = find(*bucket, hash, key, len);
     if (name == NULL) {
         name = name_new(names, len);
         if (name == NULL)
@@ -137,7 +133,6 @@ struct redlock__name *redlock__name_ref(struct redlock__names *names, const void
         name->hash = hash;
         name->len = (uint16_t)len;
         memcpy(name->key, key, len);
-        bucket = bucket_of(names, hash);
         name->next = *bucket;
         *bucket = name;
         names->count++;
@@ -148,11 +143,11 @@ struct redlock__name *redlock__name_ref(struct redlock__names *names, const void
 
 void redlock__name_unref(struct redlock__names *names, struct redlock__name *name)
 {
-    struct redlock__name **link = bucket_of(names, name->hash);
+    struct redlock__name **link;
 
     if (--name->refs > 0)
         return;
-    while (*link != name)
+    for (link = bucket_of(names, name->hash); *link != name;)
         link = &(*link)->next;
     *link = name->next;
     names->count--;
