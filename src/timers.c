@@ -112,7 +112,8 @@ void redlock__timers_set(struct redlock__timers *timers, struct redlock__timer *
 
     if (timer->place != 0) {
         assert(i < timers->count && timers->entries[i].timer == timer);
-        replace(timers, i, entry, timers->entries[i].due_ns);
+        if (due_ns != timers->entries[i].due_ns)
+            replace(timers, i, entry, timers->entries[i].due_ns);
     } else {
         assert(timers->count < timers->size);
         rise(timers, timers->count++, entry);
