@@ -160,7 +160,6 @@ static redlock_vote vote_of(enum redlock__command command, const struct redisRep
     case REDLOCK__CMD_TIME:
     case REDLOCK__CMD_SEEN:
     case REDLOCK__CMD_MARK:
-    case REDLOCK__CMD_BASE:
     case REDLOCK__CMD_FLOOR:
     case REDLOCK__CMD_RECOVER:
         if (reply->type != REDIS_REPLY_ERROR || !refuses_all(reply))

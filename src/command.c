@@ -75,43 +75,47 @@ static const char waiting_prefix[] = "redlock:waiting:";
 static const char wake_prefix[] = "redlock:wake:";
 
 /* Source of the three: docs/safety.md, "Fencing". A counter that is missing, expired or evicted,
- * starts at the floor.
+ * starts at the floor; the floor is only found under the base that is asked for.
  *
  * ARGV: token, ttl, number, base. The number is above the base and all that was heard of; only a
  * primary that is ahead of it makes its own. What can go wrong does so before the first SET, in
  * reading and calculating: an error leaves no lock without its number. A busy one raises nothing:
  * each look at a held lock would write, and might come between its holder's grant and settling. */
 const char redlock__grant_script[] = "local c,k,a=redis.call,KEYS,ARGV "
-                                     "local floor=c('GET',k[4]) "
-                                     "if not floor or c('GET',k[3])~=a[4] then return -2 end "
-                                     "local f,last=a[3],c('GET',k[2]) or floor "
+                                     "local floor=c('ZSCORE',k[3],a[4]) "
+                                     "if not floor then return -2 end "
+                                     "local f,last=a[3],c('ZSCORE',k[2],'n') or floor "
                                      "if last-f>=0 then f=string.format('%.0f',last+1) end "
                                      "local more=f-floor "
                                      "if not c('SET',k[1],a[1],'NX','PX',a[2]) then return -1 end "
-                                     "c('SET',k[2],f,'PX','" REDLOCK__FENCE_TTL_MS "') "
-                                     "if more>0 then c('SET',k[4],f) end "
+                                     "c('ZADD',k[2],f,'n') "
+                                     "c('PEXPIRE',k[2],'" REDLOCK__FENCE_TTL_MS "') "
+                                     "if more>0 then c('ZADD',k[3],f,a[4]) end "
                                      "return f+0";
 
 const char redlock__settle_script[] =
-    "local floor = redis.call('GET', KEYS[4]) "
-    "if not floor or redis.call('GET', KEYS[3]) ~= ARGV[3] then return 0 end "
-    "if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end "
-    "local f = tonumber(ARGV[2]) "
-    "if tonumber(redis.call('GET', KEYS[2]) or floor) > f then return -1 end "
-    "redis.call('SET', KEYS[2], ARGV[2], 'PX', '" REDLOCK__FENCE_TTL_MS "') "
-    "if f > tonumber(floor) then redis.call('SET', KEYS[4], ARGV[2]) end "
+    "local c,k,a=redis.call,KEYS,ARGV "
+    "local floor=c('ZSCORE',k[3],a[3]) "
+    "if not floor or c('GET',k[1])~=a[1] then return 0 end "
+    "if (c('ZSCORE',k[2],'n') or floor)-a[2]>0 then return -1 end "
+    "c('ZADD',k[2],a[2],'n') "
+    "c('PEXPIRE',k[2],'" REDLOCK__FENCE_TTL_MS "') "
+    "if a[2]-floor>0 then c('ZADD',k[3],a[2],a[3]) end "
     "return 1";
 
 /* The marker first: a base that is missing may be so for another reason than it was. What was
  * flushed since has no marker before it sat out a guard. Then no base is named, so that none is
  * taken for the one asked for. */
 const char redlock__recover_script[] =
-    "if (redis.call('GET', KEYS[3]) or '') ~= ARGV[4] then return '' end "
-    "local base = redis.call('GET', KEYS[1]) or '' "
-    "if base ~= ARGV[1] then return base end "
-    "if not redis.call('GET', KEYS[2]) then redis.call('SET', KEYS[2], ARGV[3]) end "
-    "redis.call('SET', KEYS[1], ARGV[2]) "
-    "return ARGV[2]";
+    "local c,k,a=redis.call,KEYS,ARGV "
+    "if (c('GET',k[2]) or '')~=a[4] then return {} end "
+    "local there=c('ZRANGE',k[1],'0','-1','WITHSCORES') "
+    "if (there[1] or '')~=a[1] or #there>2 then return there end "
+    "local floor=there[2] or a[3] "
+    "if a[3]-floor>0 then floor=a[3] end "
+    "c('DEL',k[1]) "
+    "c('ZADD',k[1],floor,a[2]) "
+    "return {a[2],floor}";
 
 /* ---- requests ----------------------------------------------------------- */
 
@@ -453,14 +457,13 @@ struct redlock__bytes *redlock__encode_fact(struct redlock__bytes *bytes,
     static const struct {
         enum redlock__command command;
         unsigned count;
-        const char *words[3];
+        const char *words[5];
     } texts[] = {{REDLOCK__CMD_INFO_SERVER, 2, {"INFO", "server"}},
                  {REDLOCK__CMD_INFO_REPLICATION, 2, {"INFO", "replication"}},
                  {REDLOCK__CMD_SETTINGS, 3, {"CONFIG", "GET", REDLOCK__SETTINGS_PATTERN}},
                  {REDLOCK__CMD_MARKER, 2, {"GET", REDLOCK__MARKER_KEY}},
                  {REDLOCK__CMD_TIME, 1, {"TIME"}},
-                 {REDLOCK__CMD_BASE, 2, {"GET", REDLOCK__BASE_KEY}},
-                 {REDLOCK__CMD_FLOOR, 2, {"GET", REDLOCK__FLOOR_KEY}}};
+                 {REDLOCK__CMD_FLOOR, 5, {"ZRANGE", REDLOCK__FLOOR_KEY, "0", "-1", "WITHSCORES"}}};
     struct writer args;
     size_t row = 0;
 
@@ -473,7 +476,7 @@ struct redlock__bytes *redlock__encode_fact(struct redlock__bytes *bytes,
     return end(&args);
 }
 
-/* The keys of a fenced lock: its own, its counter, base and floor. */
+/* The keys of a fenced lock: its own, its counter, and the floor. */
 static bool add_fenced(struct writer *args, const char *script, const void *key, size_t key_len,
                        char *counter)
 {
@@ -487,10 +490,9 @@ static bool add_fenced(struct writer *args, const char *script, const void *key,
     len += key_len;
     memcpy(counter + len, after, sizeof(after) - 1);
     len += sizeof(after) - 1;
-    add_eval(args, script, "4");
+    add_eval(args, script, "3");
     add_bytes(args, key, key_len);
     add_bytes(args, counter, len);
-    add(args, REDLOCK__BASE_KEY);
     add(args, REDLOCK__FLOOR_KEY);
     return true;
 }
@@ -517,7 +519,7 @@ struct redlock__bytes *redlock__encode_grant(struct redlock__bytes *bytes, const
                                              size_t key_len, const char *token, int64_t ttl_ms,
                                              int64_t heard, const char *base)
 {
-    struct writer args = begin(bytes, 11);
+    struct writer args = begin(bytes, 10);
     char counter[REDLOCK_MAX_KEY_LEN + 32];
     int64_t number = base_number(base);
     if (number < 0 || !add_fenced(&args, redlock__grant_script, key, key_len, counter))
@@ -533,7 +535,7 @@ struct redlock__bytes *redlock__encode_settle(struct redlock__bytes *bytes, cons
                                               size_t key_len, const char *token, int64_t fence,
                                               const char *base)
 {
-    struct writer args = begin(bytes, 10);
+    struct writer args = begin(bytes, 9);
     char counter[REDLOCK_MAX_KEY_LEN + 32];
     if (!add_fenced(&args, redlock__settle_script, key, key_len, counter))
         return bytes;
@@ -546,9 +548,8 @@ struct redlock__bytes *redlock__encode_settle(struct redlock__bytes *bytes, cons
 struct redlock__bytes *redlock__encode_recover(struct redlock__bytes *bytes, const char *old,
                                                const char *base, int64_t number, const char *marker)
 {
-    struct writer args = begin(bytes, 10);
-    add_eval(&args, redlock__recover_script, "3");
-    add(&args, REDLOCK__BASE_KEY);
+    struct writer args = begin(bytes, 9);
+    add_eval(&args, redlock__recover_script, "2");
     add(&args, REDLOCK__FLOOR_KEY);
     add(&args, REDLOCK__MARKER_KEY);
     add(&args, old);

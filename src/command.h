@@ -47,10 +47,9 @@ enum redlock__command {
     REDLOCK__CMD_SETTINGS, /* CONFIG GET of what is below */
     REDLOCK__CMD_MARKER,   /* GET of the marker */
     REDLOCK__CMD_TIME,
-    REDLOCK__CMD_SEEN, /* since when this run is known; writes that down the first time */
-    REDLOCK__CMD_MARK, /* compare and set the marker; gives what is there then */
-    REDLOCK__CMD_BASE, /* GET of the base */
-    REDLOCK__CMD_FLOOR,
+    REDLOCK__CMD_SEEN,   /* since when this run is known; writes that down the first time */
+    REDLOCK__CMD_MARK,   /* compare and set the marker; gives what is there then */
+    REDLOCK__CMD_FLOOR,  /* ZRANGE of the base and its score */
     REDLOCK__CMD_RECOVER /* compare and set the base; gives what is there then */
 };
 
@@ -114,7 +113,7 @@ struct redlock__bytes *redlock__encode_grant(struct redlock__bytes *bytes, const
 struct redlock__bytes *redlock__encode_settle(struct redlock__bytes *bytes, const void *key,
                                               size_t key_len, const char *token, int64_t fence,
                                               const char *base);
-/* INFO_SERVER, INFO_REPLICATION, SETTINGS, MARKER, TIME, BASE, FLOOR. */
+/* INFO_SERVER, INFO_REPLICATION, SETTINGS, MARKER, TIME, FLOOR. */
 struct redlock__bytes *redlock__encode_fact(struct redlock__bytes *bytes,
                                             enum redlock__command command);
 /* life_ms: how long the key outlives the question. */
@@ -125,14 +124,15 @@ struct redlock__bytes *redlock__encode_seen(struct redlock__bytes *bytes, const 
 struct redlock__bytes *redlock__encode_mark(struct redlock__bytes *bytes, const char *run_id,
                                             const char *old, const char *seen, const char *marker);
 /* Writes the base `base`, with that number, if it is `old` and the marker is `marker` ("": none);
- * makes a floor if there is none. Where the marker is another one, says that there is no base. */
+ * the floor is no less than that then. Where the marker is another one, says that there is no base.
+ */
 struct redlock__bytes *redlock__encode_recover(struct redlock__bytes *bytes, const char *old,
                                                const char *base, int64_t number,
                                                const char *marker);
 void redlock__bytes_free(struct redlock__bytes *bytes);
 
 enum {
-    REDLOCK__GRANT_FORGOT = -2 /* GRANT's number where the base or the floor is another */
+    REDLOCK__GRANT_FORGOT = -2 /* GRANT's number where there is no such base */
 };
 
 /* The Lua texts, for the simulator, which recognizes them. */

@@ -202,7 +202,7 @@ bool redlock__watch_mark(struct redlock__engine *engine, uint32_t i,
 /* Whether it may grant fenced locks; if not, why. */
 bool redlock__watch_remembers(const struct redlock__engine *engine, uint32_t i);
 const char *redlock__watch_oblivion(const struct redlock__engine *engine, uint32_t i);
-/* Asks it for marker, base and floor, in this order. */
+/* Asks it for marker and floor, in this order. */
 bool redlock__watch_reread(struct redlock__engine *engine, uint32_t i, int64_t now_ns);
 /* It may have forgotten its numbers without a restart: the same, once until answered. */
 void redlock__watch_doubt(struct redlock__engine *engine, uint32_t i, int64_t now_ns);

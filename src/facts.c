@@ -27,10 +27,8 @@ enum redlock__fact redlock__fact_of(enum redlock__command command)
         return REDLOCK__FACT_SEEN;
     case REDLOCK__CMD_TIME:
         return REDLOCK__FACT_CLOCK;
-    case REDLOCK__CMD_BASE:
-    case REDLOCK__CMD_RECOVER:
-        return REDLOCK__FACT_BASE;
     case REDLOCK__CMD_FLOOR:
+    case REDLOCK__CMD_RECOVER:
         return REDLOCK__FACT_FLOOR;
     case REDLOCK__CMD_AUTH:
     case REDLOCK__CMD_SELECT:
@@ -246,42 +244,20 @@ static bool take_seen(struct redlock__facts *facts, const redisReply *reply, int
     return true;
 }
 
-static bool take_base(struct redlock__facts *facts, const redisReply *reply)
-{
-    if (reply->type != REDIS_REPLY_NIL && !is_string(reply))
-        return false;
-    (void)snprintf(facts->base_text, sizeof facts->base_text, "%s",
-                   is_string(reply) ? reply->str : "");
-    return true;
-}
-
-/* Whoever wrote the base made a floor, if there was none. It may be above the base by now, so it
- * counts as asked for when it was. */
-static void take_recovery(struct redlock__facts *facts)
-{
-    struct redlock__base base;
-
-    if (facts->given[REDLOCK__FACT_BASE] && facts->given[REDLOCK__FACT_FLOOR] && facts->floor < 0 &&
-        redlock__base_parse(facts->base_text, &base))
-        facts->floor = base.number;
-}
-
+/* The base and its score. Several bases are nobody's we know. */
 static bool take_floor(struct redlock__facts *facts, const redisReply *reply, int64_t asked_ns)
 {
-    char *end;
-
     facts->floor = -1;
     facts->floor_asked_ns = asked_ns;
-    if (reply->type == REDIS_REPLY_NIL)
+    facts->base_text[0] = '\0';
+    if (reply->type != REDIS_REPLY_ARRAY || (reply->elements != 0 && reply->elements != 2))
+        return false;
+    if (reply->elements == 0)
         return true;
-    if (!is_string(reply))
+    if (!is_string(reply->element[0]) || !is_string(reply->element[1]) ||
+        !redlock__fence_parse(reply->element[1]->str, &facts->floor))
         return false;
-    facts->floor = strtoll(reply->str, &end, 10);
-    if (end == reply->str || *end != '\0' || facts->floor < 0 ||
-        facts->floor > REDLOCK__FENCE_MAX) {
-        facts->floor = -1;
-        return false;
-    }
+    (void)snprintf(facts->base_text, sizeof facts->base_text, "%s", reply->element[0]->str);
     return true;
 }
 
@@ -317,8 +293,6 @@ static bool take(struct redlock__facts *facts, enum redlock__fact fact, const re
         return take_seen(facts, reply, asked_ns);
     case REDLOCK__FACT_CLOCK:
         return take_time(facts, reply, asked_ns, read_ns);
-    case REDLOCK__FACT_BASE:
-        return take_base(facts, reply);
     case REDLOCK__FACT_FLOOR:
         return take_floor(facts, reply, asked_ns);
     case REDLOCK__FACTS:
@@ -364,8 +338,6 @@ void redlock__facts_take(struct redlock__facts *facts, enum redlock__command com
     }
     facts->given[fact] = take(facts, fact, reply, asked_ns, read_ns);
     facts->refusal[fact][0] = '\0';
-    if (command == REDLOCK__CMD_RECOVER)
-        take_recovery(facts);
     if (facts->given[fact])
         return;
     if (reply->type == REDIS_REPLY_ERROR && reply->str != NULL)

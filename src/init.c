@@ -223,7 +223,7 @@ static void write_bases(struct redlock__engine *engine, struct redlock__init *in
     for (uint32_t i = 0; i < engine->n; i++) {
         const struct redlock__member *member = &engine->members[i];
         if (!engine->standings[i].counts || !redlock__member_is_marked(member) ||
-            redlock__watch_remembers(engine, i) || !member->facts.given[REDLOCK__FACT_BASE])
+            redlock__watch_remembers(engine, i) || !member->facts.given[REDLOCK__FACT_FLOOR])
             continue;
         memcpy(base.run_id, member->facts.run_id, sizeof base.run_id);
         if (member->based)

@@ -241,8 +241,7 @@ static bool greet(struct redlock__node *node, enum redlock__command command,
 static const enum redlock__command introduction[] = {
     REDLOCK__CMD_INFO_SERVER, REDLOCK__CMD_INFO_REPLICATION,
     REDLOCK__CMD_SETTINGS,    REDLOCK__CMD_MARKER,
-    REDLOCK__CMD_BASE,        REDLOCK__CMD_FLOOR,
-    REDLOCK__CMD_TIME};
+    REDLOCK__CMD_FLOOR,       REDLOCK__CMD_TIME};
 
 static bool send_greeting(struct redlock__node *node, int64_t now_ns)
 {

@@ -102,10 +102,7 @@ static void sample(struct redlock__engine *engine, int64_t now_ns)
                 questions[k] == REDLOCK__CMD_TIME)
                 engine->times_owed |= bit_of(i);
         ask_since_when(engine, i, now_ns);
-        if (engine->oblivion && !redlock__watch_remembers(engine, i)) /* another client may have */
-            (void)ask(engine, i, REDLOCK__CMD_BASE, redlock__encode_fact(&bytes, REDLOCK__CMD_BASE),
-                      now_ns);
-        if (engine->oblivion)
+        if (engine->oblivion) /* another client may have taken something over */
             (void)ask(engine, i, REDLOCK__CMD_FLOOR,
                       redlock__encode_fact(&bytes, REDLOCK__CMD_FLOOR), now_ns);
     }
@@ -221,13 +218,14 @@ const char *redlock__watch_oblivion(const struct redlock__engine *engine, uint32
 
     if (engine->fleet.guard_ns == 0)
         return "fencing needs the restart guard";
-    if (!facts->given[REDLOCK__FACT_BASE] || !facts->given[REDLOCK__FACT_FLOOR])
-        return "fencing needs its keys: grant +get +set +eval ~redlock:*";
+    if (!facts->given[REDLOCK__FACT_FLOOR])
+        return "fencing needs its keys: grant +eval +zadd +zscore +zrange ~redlock:*";
     if (!engine->fleet.based)
         return "not prepared for fencing: redlock init";
     if (facts->recover_refused ||
         (facts->mark_refused && !redlock__member_is_marked(&engine->members[i])))
-        return "it can't take fencing numbers over: grant +eval +get +set +del ~redlock:*";
+        return "it can't take fencing numbers over: grant +eval +zadd +zrange +get +set +del "
+               "~redlock:*";
     for (uint32_t j = 0; j < engine->n; j++)
         knowing += j != i && redlock__watch_remembers(engine, j);
     if (knowing < engine->fleet.quorum)
@@ -240,8 +238,7 @@ const char *redlock__watch_oblivion(const struct redlock__engine *engine, uint32
  * and takes nothing over until its guard is over. */
 bool redlock__watch_reread(struct redlock__engine *engine, uint32_t i, int64_t now_ns)
 {
-    static const enum redlock__command questions[] = {REDLOCK__CMD_MARKER, REDLOCK__CMD_BASE,
-                                                      REDLOCK__CMD_FLOOR};
+    static const enum redlock__command questions[] = {REDLOCK__CMD_MARKER, REDLOCK__CMD_FLOOR};
     struct redlock__bytes bytes;
     bool sent = false;
 

@@ -45,8 +45,7 @@ void fencing_mark(struct sim *sim, uint32_t node)
     amnesia_mark(sim, node, false);
     sim_server_run_id(&sim->servers[node], base.run_id);
     redlock__base_format(&base, text);
-    (void)sim_server_plant(&sim->servers[node], REDLOCK__BASE_KEY, text, 0, sim->now_ns);
-    (void)sim_server_plant(&sim->servers[node], REDLOCK__FLOOR_KEY, "0", 0, sim->now_ns);
+    (void)sim_server_plant_score(&sim->servers[node], REDLOCK__FLOOR_KEY, text, 0, sim->now_ns);
 }
 
 /* ---- who wants the lock ------------------------------------------------- */
@@ -177,7 +176,7 @@ static void upset(struct sim *sim, void *context)
 
 static bool has_recovered(struct sim *sim, uint32_t node)
 {
-    const char *text = sim_value(sim, node, REDLOCK__BASE_KEY);
+    const char *text = sim_value(sim, node, REDLOCK__FLOOR_KEY);
     struct redlock__base base;
     char run_id[41];
 

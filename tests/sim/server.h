@@ -74,7 +74,9 @@ struct sim_entry {
     uint32_t database;
     int64_t when_ms; /* on the wall clock; INT64_MAX: no ttl */
     int64_t written_ns;
-    bool other_type;   /* a list: GET says WRONGTYPE */
+    bool other_type;   /* a list or sorted set: GET says WRONGTYPE */
+    bool sorted;       /* a set of one member, its value */
+    int64_t score;     /* of that */
     uint32_t elements; /* of it */
     bool planted;      /* by the test, not by a client */
     bool late;         /* by a connection its client had given up */
@@ -155,6 +157,9 @@ struct sim_entry *sim_server_find(struct sim_server *server, uint32_t database, 
                                   size_t key_len, int64_t now_ns);
 struct sim_entry *sim_server_plant(struct sim_server *server, const char *key, const char *value,
                                    int64_t ttl_ms, int64_t now_ns);
+/* A sorted set of that one member. */
+struct sim_entry *sim_server_plant_score(struct sim_server *server, const char *key,
+                                         const char *member, int64_t score, int64_t now_ns);
 bool sim_server_vanish(struct sim_server *server, const char *key);
 void sim_server_flush(struct sim_server *server);
 
@@ -166,6 +171,8 @@ struct sim_entry *sim_server_add(struct sim_server *server, uint32_t database, c
 void sim_server_remove(struct sim_server *server, const char *key, size_t len);
 void sim_say_integer(struct sim_reply *reply, int64_t value);
 void sim_say_bulk(struct sim_reply *reply, const char *text);
+/* Its member and that one's score; NULL: no such set. */
+void sim_say_scores(const struct sim_entry *entry, struct sim_reply *reply);
 
 void sim_say_info(const struct sim_server *server, enum sim_command command, int64_t now_ns,
                   struct sim_reply *reply);

@@ -45,8 +45,7 @@ static const struct redlock__node_config guarded = {
     "*2\r\n$4\r\nINFO\r\n$11\r\nreplication\r\n"                                                   \
     "*3\r\n$6\r\nCONFIG\r\n$3\r\nGET\r\n$12\r\n*a[px][pm]e*\r\n"                                   \
     "*2\r\n$3\r\nGET\r\n$13\r\nredlock:fleet\r\n"                                                  \
-    "*2\r\n$3\r\nGET\r\n$12\r\nredlock:base\r\n"                                                   \
-    "*2\r\n$3\r\nGET\r\n$13\r\nredlock:floor\r\n"                                                  \
+    "*5\r\n$6\r\nZRANGE\r\n$13\r\nredlock:floor\r\n$1\r\n0\r\n$2\r\n-1\r\n$10\r\nWITHSCORES\r\n"   \
     "*1\r\n$4\r\nTIME\r\n"
 
 START_TEST(greets_with_auth_select_and_name)
