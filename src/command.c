@@ -22,100 +22,8 @@ enum {
     SEEN_KEY_LEN = 64
 };
 
-/* A primary hashes the text of a script each time: those that locks need are kept short. */
-
-/* Compare, then set the time: a key that is gone stays gone. The time is only ever made longer. A
- * command that a dead connection left behind may arrive after a later one, and must not cut what
- * that one promised; a holder who wants less time lowers its own deadline. */
-const char redlock__extend_script[] =
-    "local c,k,ttl=redis.call,KEYS[1],ARGV[2] "
-    "local owner=c('GET',k) "
-    "if owner==ARGV[1] then local left=c('PTTL',k) "
-    "if left<ttl+0 then left=ttl elseif not ARGV[3] then return 1 end "
-    "return c('PEXPIRE',k,left) end "
-    "return owner and -1 or 0";
-
-const char redlock__release_script[] =
-    "local owner=redis.call('GET',KEYS[1]) "
-    "if owner==ARGV[1] then return redis.call('DEL',KEYS[1]) end "
-    "return owner and -1 or 0";
-
-/* The key that says that somebody waits is no declared one, and asked for with pcall: a user
- * without rights on it must be able to release all the same. GET, since that is a right everybody
- * has. */
-const char redlock__release_asking_script[] =
-    "local owner=redis.call('GET',KEYS[1]) "
-    "local gone=0 "
-    "if owner==ARGV[1] then gone=redis.call('DEL',KEYS[1]) "
-    "elseif owner then gone=-1 end "
-    "if redis.pcall('GET',ARGV[2])~='1' then return gone end "
-    "return gone<0 and -2 or 3-gone";
-
-/* Since when this run of the server is known to run, by its own clock, and what that shows now. A
- * script, so that the time written is the time of writing, however long the asker sleeps. The key
- * lives on for as long as it is asked for; where that can't be written its value still counts. */
-const char redlock__seen_script[] =
-    "local t = redis.call('TIME') "
-    "local now = string.format('%.0f', t[1] * 1000000 + t[2]) "
-    "local seen = redis.call('GET', KEYS[1]) "
-    "if seen then redis.pcall('SET', KEYS[1], seen, 'PX', ARGV[1]) "
-    "else redis.call('SET', KEYS[1], now, 'PX', ARGV[1]) seen = now end "
-    "return seen .. ' ' .. now";
-
-/* What was read as evidence must still be there. */
-const char redlock__mark_script[] =
-    "local marker = redis.call('GET', KEYS[1]) or '' "
-    "if marker ~= ARGV[1] then return marker end "
-    "if ARGV[2] ~= '' and redis.call('GET', KEYS[2]) ~= ARGV[2] then return marker end "
-    "redis.call('SET', KEYS[1], ARGV[3]) "
-    "redis.call('DEL', KEYS[2]) "
-    "return ARGV[3]";
-
 static const char waiting_prefix[] = "redlock:waiting:";
 static const char wake_prefix[] = "redlock:wake:";
-
-/* Source of the three: docs/safety.md, "Fencing". A counter that is missing, expired or evicted,
- * starts at the floor; the floor is only found under the base that is asked for.
- *
- * ARGV: token, ttl, number, base. The number is above the base and all that was heard of; only a
- * primary that is ahead of it makes its own. What can go wrong does so before the first SET, in
- * reading and calculating: an error leaves no lock without its number. A busy one raises nothing:
- * each look at a held lock would write, and might come between its holder's grant and settling. */
-const char redlock__grant_script[] = "local c,k,a=redis.call,KEYS,ARGV "
-                                     "local floor=c('ZSCORE',k[3],a[4]) "
-                                     "if not floor then return -2 end "
-                                     "local f,last=a[3],c('ZSCORE',k[2],'n') or floor "
-                                     "if last-f>=0 then f=string.format('%.0f',last+1) end "
-                                     "local more=f-floor "
-                                     "if not c('SET',k[1],a[1],'NX','PX',a[2]) then return -1 end "
-                                     "c('ZADD',k[2],f,'n') "
-                                     "c('PEXPIRE',k[2],'" REDLOCK__FENCE_TTL_MS "') "
-                                     "if more>0 then c('ZADD',k[3],f,a[4]) end "
-                                     "return f+0";
-
-const char redlock__settle_script[] =
-    "local c,k,a=redis.call,KEYS,ARGV "
-    "local floor=c('ZSCORE',k[3],a[3]) "
-    "if not floor or c('GET',k[1])~=a[1] then return 0 end "
-    "if (c('ZSCORE',k[2],'n') or floor)-a[2]>0 then return -1 end "
-    "c('ZADD',k[2],a[2],'n') "
-    "c('PEXPIRE',k[2],'" REDLOCK__FENCE_TTL_MS "') "
-    "if a[2]-floor>0 then c('ZADD',k[3],a[2],a[3]) end "
-    "return 1";
-
-/* The marker first: a base that is missing may be so for another reason than it was. What was
- * flushed since has no marker before it sat out a guard. Then no base is named, so that none is
- * taken for the one asked for. */
-const char redlock__recover_script[] =
-    "local c,k,a=redis.call,KEYS,ARGV "
-    "if (c('GET',k[2]) or '')~=a[4] then return {} end "
-    "local there=c('ZRANGE',k[1],'0','-1','WITHSCORES') "
-    "if (there[1] or '')~=a[1] or #there>2 then return there end "
-    "local floor=there[2] or a[3] "
-    "if a[3]-floor>0 then floor=a[3] end "
-    "c('DEL',k[1]) "
-    "c('ZADD',k[1],floor,a[2]) "
-    "return {a[2],floor}";
 
 /* ---- requests ----------------------------------------------------------- */
 
@@ -204,6 +112,17 @@ static inline void add_bytes(struct writer *writer, const void *data, size_t len
     memcpy(to + len, "\r\n", 2);
     writer->to = to + len + 2;
 }
+
+/* What is the same in each, as it goes out. */
+static void add_piece(struct writer *writer, const char *text, size_t len)
+{
+    if ((size_t)(writer->end - writer->to) < len && !grow(writer, len))
+        return;
+    memcpy(writer->to, text, len);
+    writer->to += len;
+}
+
+#define ADD_PIECE(writer, text) add_piece(writer, text, sizeof(text) - 1)
 
 static inline void add(struct writer *writer, const char *text)
 {
@@ -463,6 +382,7 @@ struct redlock__bytes *redlock__encode_fact(struct redlock__bytes *bytes,
                  {REDLOCK__CMD_SETTINGS, 3, {"CONFIG", "GET", REDLOCK__SETTINGS_PATTERN}},
                  {REDLOCK__CMD_MARKER, 2, {"GET", REDLOCK__MARKER_KEY}},
                  {REDLOCK__CMD_TIME, 1, {"TIME"}},
+                 {REDLOCK__CMD_MULTI, 1, {"MULTI"}},
                  {REDLOCK__CMD_FLOOR, 5, {"ZRANGE", REDLOCK__FLOOR_KEY, "0", "-1", "WITHSCORES"}}};
     struct writer args;
     size_t row = 0;
@@ -473,26 +393,42 @@ struct redlock__bytes *redlock__encode_fact(struct redlock__bytes *bytes,
     args = begin(bytes, texts[row].count);
     for (unsigned i = 0; i < texts[row].count; i++)
         add(&args, texts[row].words[i]);
+    if (command == REDLOCK__CMD_MULTI)
+        ADD_PIECE(&args, "*1\r\n$4\r\nEXEC\r\n");
     return end(&args);
 }
 
-/* The keys of a fenced lock: its own, its counter, and the floor. */
-static bool add_fenced(struct writer *args, const char *script, const void *key, size_t key_len,
-                       char *counter)
+/* The key of a name's counter. */
+struct counter {
+    size_t len; /* 0: the name is too long */
+    char data[sizeof "redlock:fence:{}" + REDLOCK_MAX_KEY_LEN];
+};
+
+static void make_counter(struct counter *counter, const void *key, size_t key_len)
 {
-    static const char before[] = "redlock:fence:{", after[] = "}";
+    static const char before[] = "redlock:fence:{";
     size_t len = sizeof(before) - 1;
 
+    counter->len = 0;
     if (key_len > REDLOCK_MAX_KEY_LEN)
+        return;
+    memcpy(counter->data, before, len);
+    memcpy(counter->data + len, key, key_len);
+    counter->data[len + key_len] = '}';
+    counter->len = len + key_len + 1;
+}
+
+/* The keys of a fenced lock: its own, its counter, and the floor. */
+static bool add_fenced(struct writer *args, const char *script, const void *key, size_t key_len)
+{
+    struct counter counter;
+
+    make_counter(&counter, key, key_len);
+    if (counter.len == 0)
         return false;
-    memcpy(counter, before, len);
-    memcpy(counter + len, key, key_len);
-    len += key_len;
-    memcpy(counter + len, after, sizeof(after) - 1);
-    len += sizeof(after) - 1;
     add_eval(args, script, "3");
     add_bytes(args, key, key_len);
-    add_bytes(args, counter, len);
+    add_bytes(args, counter.data, counter.len);
     add(args, REDLOCK__FLOOR_KEY);
     return true;
 }
@@ -515,19 +451,53 @@ static int64_t base_number(const char *base)
     return number;
 }
 
+int64_t redlock__grant_number(int64_t heard, const char *base)
+{
+    int64_t number = base_number(base);
+
+    if (number < 0)
+        return 0;
+    return (heard > number ? heard : number) + 1;
+}
+
 struct redlock__bytes *redlock__encode_grant(struct redlock__bytes *bytes, const void *key,
                                              size_t key_len, const char *token, int64_t ttl_ms,
                                              int64_t heard, const char *base)
 {
     struct writer args = begin(bytes, 10);
-    char counter[REDLOCK_MAX_KEY_LEN + 32];
-    int64_t number = base_number(base);
-    if (number < 0 || !add_fenced(&args, redlock__grant_script, key, key_len, counter))
+    int64_t number = redlock__grant_number(heard, base);
+    if (number == 0 || !add_fenced(&args, redlock__grant_script, key, key_len))
         return bytes;
     add(&args, token);
     add_number(&args, ttl_ms);
-    add_number(&args, (heard > number ? heard : number) + 1);
+    add_number(&args, number);
     add(&args, base);
+    return end(&args);
+}
+
+struct redlock__bytes *redlock__encode_transaction(struct redlock__bytes *bytes, const void *key,
+                                                   size_t key_len, const char *token,
+                                                   int64_t ttl_ms, const char *base)
+{
+    struct writer args = begin(bytes, 1);
+    struct counter counter;
+
+    make_counter(&counter, key, key_len);
+    if (counter.len == 0)
+        return bytes;
+    args.missing = 5;
+    ADD_PIECE(&args, "$5\r\nMULTI\r\n*6\r\n$3\r\nSET\r\n");
+    add_bytes(&args, key, key_len);
+    add(&args, token);
+    ADD_PIECE(&args, "$2\r\nNX\r\n$2\r\nPX\r\n");
+    add_number(&args, ttl_ms);
+    ADD_PIECE(&args, "*6\r\n$4\r\nZADD\r\n");
+    add_bytes(&args, counter.data, counter.len);
+    ADD_PIECE(&args, "$2\r\nXX\r\n$4\r\nINCR\r\n$1\r\n1\r\n$1\r\n" REDLOCK__COUNTER_MEMBER
+                     "\r\n*6\r\n$4\r\nZADD\r\n$13\r\n" REDLOCK__FLOOR_KEY
+                     "\r\n$2\r\nXX\r\n$4\r\nINCR\r\n$1\r\n1\r\n");
+    add(&args, base);
+    ADD_PIECE(&args, "*1\r\n$4\r\nEXEC\r\n");
     return end(&args);
 }
 
@@ -536,8 +506,7 @@ struct redlock__bytes *redlock__encode_settle(struct redlock__bytes *bytes, cons
                                               const char *base)
 {
     struct writer args = begin(bytes, 9);
-    char counter[REDLOCK_MAX_KEY_LEN + 32];
-    if (!add_fenced(&args, redlock__settle_script, key, key_len, counter))
+    if (!add_fenced(&args, redlock__settle_script, key, key_len))
         return bytes;
     add(&args, token);
     add_number(&args, fence);

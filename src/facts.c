@@ -30,6 +30,8 @@ enum redlock__fact redlock__fact_of(enum redlock__command command)
     case REDLOCK__CMD_FLOOR:
     case REDLOCK__CMD_RECOVER:
         return REDLOCK__FACT_FLOOR;
+    case REDLOCK__CMD_MULTI:
+        return REDLOCK__FACT_MULTI;
     case REDLOCK__CMD_AUTH:
     case REDLOCK__CMD_SELECT:
     case REDLOCK__CMD_SETNAME:
@@ -295,10 +297,22 @@ static bool take(struct redlock__facts *facts, enum redlock__fact fact, const re
         return take_time(facts, reply, asked_ns, read_ns);
     case REDLOCK__FACT_FLOOR:
         return take_floor(facts, reply, asked_ns);
+    case REDLOCK__FACT_MULTI:
+        return reply->type == REDIS_REPLY_ARRAY && reply->elements == 0;
     case REDLOCK__FACTS:
         break;
     }
     return false;
+}
+
+/* Of EXEC. What was queued may be refused for a while alone. */
+static bool refuses_transactions(const char *text)
+{
+    static const char aborted[] = "EXECABORT Transaction discarded because of: ";
+
+    if (strncmp(text, aborted, sizeof aborted - 1) == 0)
+        text += sizeof aborted - 1;
+    return redlock__is_refusal(text) || strncmp(text, "ERR EXEC without MULTI", 22) == 0;
 }
 
 static void note_refusal(struct redlock__facts *facts, enum redlock__command command,
@@ -309,6 +323,8 @@ static void note_refusal(struct redlock__facts *facts, enum redlock__command com
     if (reply->type != REDIS_REPLY_ERROR || reply->str == NULL)
         return;
     redlock__printable(text, sizeof text, reply->str, reply->len);
+    if (command == REDLOCK__CMD_GRANT && refuses_transactions(text))
+        facts->given[REDLOCK__FACT_MULTI] = false;
     if (!redlock__is_refusal(text))
         return;
     if (command == REDLOCK__CMD_EXTEND || command == REDLOCK__CMD_RELEASE)

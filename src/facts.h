@@ -24,6 +24,7 @@ enum redlock__fact {
     REDLOCK__FACT_SEEN,        /* since when this run is known to run: by the primary's own clock */
     REDLOCK__FACT_CLOCK,       /* TIME */
     REDLOCK__FACT_FLOOR,       /* base and floor of fencing numbers (fence.h) */
+    REDLOCK__FACT_MULTI,       /* it takes transactions */
     REDLOCK__FACTS
 };
 

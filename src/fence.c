@@ -71,6 +71,11 @@ bool redlock__fence_parse(const char *text, int64_t *number)
     return true;
 }
 
+bool redlock__fence_reached(int64_t counter, int64_t floor, int64_t number)
+{
+    return counter >= number && counter <= floor;
+}
+
 int64_t redlock__fence_choose(const int64_t *numbers, uint32_t granted, uint32_t *settled)
 {
     int64_t token = 0;

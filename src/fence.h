@@ -47,6 +47,13 @@ bool redlock__base_parse(const char *text, struct redlock__base *base);
 bool redlock__fence_parse(const char *text, int64_t *number);
 
 /*
+ * A grant by transaction counted up counter and floor, which were there or not (counter 0: it
+ * wasn't). Whether the counter is a number that may count as given: what was asked for at least,
+ * and not above the floor, from where it would go on if it was lost.
+ */
+bool redlock__fence_reached(int64_t counter, int64_t floor, int64_t number);
+
+/*
  * The token a set of grants would have, and which of them are settled at it already. numbers has
  * an entry for each primary; of those in `granted` none is below 1.
  */

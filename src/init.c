@@ -193,7 +193,7 @@ static void mark(struct redlock__engine *engine, struct redlock__init *init, uin
 }
 
 /* The largest time of day among the primaries, in milliseconds: above all numbers given so far, if
- * there were fewer than one a millisecond, and no clock was set back. */
+ * there were fewer attempts than one a millisecond, of all names, and no clock was set back. */
 static int64_t time_base(const struct redlock__engine *engine, int64_t now_ns)
 {
     int64_t base = 0;

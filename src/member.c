@@ -180,6 +180,7 @@ static bool take_in(struct redlock__member *member, enum redlock__command comman
     case REDLOCK__FACT_SERVER:
     case REDLOCK__FACT_SETTINGS:
     case REDLOCK__FACT_CLOCK:
+    case REDLOCK__FACT_MULTI:
     case REDLOCK__FACTS:
         break;
     }

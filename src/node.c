@@ -21,7 +21,7 @@
 #include <string.h>
 
 #include "random.h"
-#include "replies.h"
+#include "reading.h"
 #include "validity.h"
 
 #define FIRST_OUT ((size_t)4096)
@@ -40,6 +40,7 @@ struct redlock__node {
     uint64_t sent; /* bytes of this connection taken by the driver */
 
     struct redlock__replies replies; /* of this connection */
+    struct redlock__reading reading; /* of the oldest request */
     int64_t received_ns;             /* when the last byte came */
 
     int64_t connecting_since_ns; /* of the present or last connect */
@@ -222,6 +223,7 @@ fail(struct redlock__node *node, int64_t now_ns, const char *format, ...)
     node->seen.out = NULL;
     node->seen.out_size = node->seen.out_head = node->seen.out_tail = 0;
     redlock__replies_close(&node->replies);
+    node->reading.queued = 0;
     enter(node, REDLOCK__NODE_PHASE_DOWN, now_ns);
 }
 
@@ -301,12 +303,16 @@ static void fail_unasked(struct redlock__node *node, const redisReply *reply, in
 static redisReply *next_reply(struct redlock__node *node, int64_t now_ns)
 {
     const char *problem;
-    redisReply *reply = redlock__replies_next(&node->replies, &problem);
+    struct redlock__pending *e = node->ring.count > 0 ? redlock__ring_at(&node->ring, 0) : NULL;
+    bool asked = e != NULL && node->sent > e->begin;
+    redisReply *reply =
+        asked ? redlock__reading_last(&node->reading, &node->replies, &e->tag, &problem)
+              : redlock__replies_next(&node->replies, &problem);
     if (reply == NULL && problem != NULL)
         fail(node, now_ns, "%s", problem);
     if (reply == NULL)
         return NULL;
-    if (node->ring.count == 0 || node->sent <= redlock__ring_at(&node->ring, 0)->begin) {
+    if (!asked) {
         fail_unasked(node, reply, now_ns);
         redlock__replies_done(&node->replies, reply);
         return NULL;
@@ -330,21 +336,10 @@ static void settle_greeting(struct redlock__node *node, int64_t now_ns)
 static void take_answer(struct redlock__node *node, const struct redlock__pending *e,
                         redisReply *reply, int64_t now_ns, struct redlock__answer *answer)
 {
-    redlock__decode(e->tag.command, reply, answer);
+    redlock__reading_decode(&node->reading, &e->tag, reply, answer);
     if (reply->type == REDIS_REPLY_ERROR || e->tag.command >= REDLOCK__CMD_INFO_SERVER)
         redlock__facts_take(&node->facts, e->tag.command, reply, e->queued_ns, now_ns);
     redlock__replies_done(&node->replies, reply);
-}
-
-/* The usual answers are recognized by their bytes. */
-static bool is_plain_yes(struct redlock__node *node, const struct redlock__pending *e)
-{
-    if (node->sent <= e->begin)
-        return false;
-    if (e->tag.command == REDLOCK__CMD_SET)
-        return redlock__replies_skip(&node->replies, "+OK\r\n");
-    return (e->tag.command == REDLOCK__CMD_RELEASE || e->tag.command == REDLOCK__CMD_EXTEND) &&
-           redlock__replies_skip(&node->replies, ":1\r\n");
 }
 
 static bool pull_answer(struct redlock__node *node, int64_t now_ns,
@@ -356,18 +351,17 @@ static bool pull_answer(struct redlock__node *node, int64_t now_ns,
 
     if (node->seen.phase != REDLOCK__NODE_PHASE_READY)
         return false;
-    plain = node->ring.count > 0 && is_plain_yes(node, redlock__ring_at(&node->ring, 0));
+    e = redlock__ring_at(&node->ring, 0);
+    plain = node->ring.count > 0 && node->sent > e->begin &&
+            redlock__reading_usual(&node->replies, &e->tag, &event->answer);
     if (!plain)
         reply = next_reply(node, now_ns);
     if (!plain && reply == NULL)
         return false;
-    e = redlock__ring_at(&node->ring, 0);
     event->result = e->timed_out ? REDLOCK__RESULT_LATE : REDLOCK__RESULT_ANSWER;
     event->tag = e->tag;
     event->written = event->timed_out = false;
-    if (plain)
-        redlock__decode_plain_yes(e->tag.command, &event->answer);
-    else
+    if (!plain)
         take_answer(node, e, reply, now_ns, &event->answer);
     redlock__ring_pop(&node->ring);
     if (owed(node) == 0)

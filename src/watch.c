@@ -58,18 +58,25 @@ void redlock__watch_free(struct redlock__engine *engine)
 
 /* ---- asking ------------------------------------------------------------- */
 
-static bool ask(struct redlock__engine *engine, uint32_t i, enum redlock__command command,
-                struct redlock__bytes *bytes, int64_t now_ns)
+static bool ask_by(struct redlock__engine *engine, uint32_t i, const struct redlock__tag *tag,
+                   struct redlock__bytes *bytes, int64_t now_ns)
 {
-    struct redlock__tag tag = {.command = command};
     int64_t deadline_ns = redlock__engine_node_deadline(engine, engine->fleet.max_ttl_ms, now_ns);
     bool sent =
-        bytes->len != 0 && redlock__engine_request(engine, i, &tag, bytes, deadline_ns, now_ns);
+        bytes->len != 0 && redlock__engine_request(engine, i, tag, bytes, deadline_ns, now_ns);
 
     redlock__bytes_free(bytes);
     engine->probes[i] += sent;
     engine->stats.requests += sent;
     return sent;
+}
+
+static bool ask(struct redlock__engine *engine, uint32_t i, enum redlock__command command,
+                struct redlock__bytes *bytes, int64_t now_ns)
+{
+    struct redlock__tag tag = {.command = command};
+
+    return ask_by(engine, i, &tag, bytes, now_ns);
 }
 
 static void ask_since_when(struct redlock__engine *engine, uint32_t i, int64_t now_ns)
@@ -254,6 +261,16 @@ void redlock__watch_doubt(struct redlock__engine *engine, uint32_t i, int64_t no
         engine->doubted |= bit_of(i);
 }
 
+void redlock__watch_multi(struct redlock__engine *engine, uint32_t i, int64_t now_ns)
+{
+    struct redlock__tag tag = {.command = REDLOCK__CMD_MULTI, .before = REDLOCK__BEFORE_NOTHING};
+    struct redlock__bytes bytes;
+
+    if ((engine->multi_asked & bit_of(i)) == 0 &&
+        ask_by(engine, i, &tag, redlock__encode_fact(&bytes, REDLOCK__CMD_MULTI), now_ns))
+        engine->multi_asked |= bit_of(i);
+}
+
 bool redlock__watch_base(struct redlock__engine *engine, uint32_t i,
                          const struct redlock__base *base, int64_t now_ns)
 {
@@ -433,6 +450,7 @@ void redlock__watch_greeted(struct redlock__engine *engine, uint32_t i, int64_t 
     engine->mark_ns[i] = engine->base_ns[i] = INT64_MIN;
     engine->bases_owed &= ~bit_of(i);
     engine->doubted &= ~bit_of(i);
+    engine->multi_asked &= ~bit_of(i);
     if (redlock__member_greeted(member, facts, now_ns))
         forget(engine, i, now_ns);
     engine->sampled_ns = now_ns;

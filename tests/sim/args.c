@@ -87,9 +87,13 @@ enum sim_command sim_classify(const struct sim_args *args)
         {"SET", SIM_SET},     {"GET", SIM_GET},           {"PTTL", SIM_PTTL},
         {"DEL", SIM_DEL},     {"FLUSHALL", SIM_FLUSHALL}, {"TIME", SIM_TIME},
         {"BLPOP", SIM_BLPOP}, {"LPUSH", SIM_LPUSH},       {"PEXPIRE", SIM_PEXPIRE},
+        {"MULTI", SIM_MULTI}, {"EXEC", SIM_EXEC},
     };
     if (sim_word(args, 0, "ZRANGE") && is_about_itself(args) && args->count == 5)
         return SIM_MARKER;
+    if (sim_word(args, 0, "ZADD") && args->count == 6 && sim_word(args, 2, "XX") &&
+        sim_word(args, 3, "INCR"))
+        return SIM_ZADD;
     if (sim_word(args, 0, "SET") && sim_starts_with(args, 1, "redlock:waiting:"))
         return SIM_WAITING;
     if (sim_word(args, 0, "SET") && sim_word(args, 3, "IFEQ"))

@@ -464,15 +464,9 @@ static void execute_change(struct sim_server *server, struct sim_peer *peer,
         execute_script(server, peer, command, args, now_ns, reply);
 }
 
-void sim_server_execute(struct sim_server *server, struct sim_peer *peer,
-                        const struct sim_args *args, int64_t now_ns, struct sim_reply *reply)
+void sim_execute_one(struct sim_server *server, struct sim_peer *peer, enum sim_command command,
+                     const struct sim_args *args, int64_t now_ns, struct sim_reply *reply)
 {
-    enum sim_command command = sim_classify(args);
-    server->count[command]++;
-    if (command < SIM_INFO_SERVER || command > SIM_RECOVER) /* those of locks */
-        server->commands++;
-    if (refuse(server, peer, command, args, now_ns, reply))
-        return;
     switch (command) {
     case SIM_AUTH:
         execute_auth(server, peer, args, reply);
@@ -531,6 +525,11 @@ void sim_server_execute(struct sim_server *server, struct sim_peer *peer,
     case SIM_PEXPIRE:
         execute_wake(server, peer, command, args, now_ns, reply);
         break;
+    case SIM_ZADD:
+        sim_execute_zadd(server, peer, args, now_ns, reply);
+        break;
+    case SIM_MULTI:
+    case SIM_EXEC:
     case SIM_FLUSHALL:
     case SIM_UNKNOWN:
     case SIM_COMMANDS:
@@ -538,4 +537,21 @@ void sim_server_execute(struct sim_server *server, struct sim_peer *peer,
         say(reply, "-ERR unknown command");
         break;
     }
+}
+
+void sim_server_execute(struct sim_server *server, struct sim_peer *peer,
+                        const struct sim_args *args, int64_t now_ns, struct sim_reply *reply)
+{
+    enum sim_command command = sim_classify(args);
+    server->count[command]++;
+    if (command < SIM_INFO_SERVER || command > SIM_RECOVER) /* those of locks */
+        server->commands++;
+    if (refuse(server, peer, command, args, now_ns, reply)) {
+        peer->aborted = true;
+        return;
+    }
+    if (peer->multi || command == SIM_MULTI || command == SIM_EXEC)
+        sim_execute_multi(server, peer, command, args, now_ns, reply);
+    else
+        sim_execute_one(server, peer, command, args, now_ns, reply);
 }
