@@ -625,7 +625,8 @@ typedef struct redlock_init_options {
 
     /* 1: primaries that forgot their fencing numbers, where too few others know them, go on from
      * the time of day in milliseconds, the largest that any primary shows. You promise that no
-     * clock was set back since the last fenced lock. */
+     * clock was set back since the last fenced lock, and that fewer than a thousand a second were
+     * asked for, of all names together and on average. */
     int fence_base;
 } redlock_init_options;
 

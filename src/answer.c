@@ -160,9 +160,9 @@ static redlock_vote vote_of(enum redlock__command command, const struct redisRep
     case REDLOCK__CMD_TIME:
     case REDLOCK__CMD_SEEN:
     case REDLOCK__CMD_MARK:
-    case REDLOCK__CMD_BASE:
     case REDLOCK__CMD_FLOOR:
     case REDLOCK__CMD_RECOVER:
+    case REDLOCK__CMD_MULTI:
         if (reply->type != REDIS_REPLY_ERROR || !refuses_all(reply))
             return REDLOCK_VOTE_OURS;
         break;
@@ -222,7 +222,14 @@ void redlock__decode_plain_yes(enum redlock__command command, struct redlock__an
     answer->value = 0;
     answer->waits =
         command == REDLOCK__CMD_RELEASE ? REDLOCK__WAITS_NOBODY : REDLOCK__WAITS_UNKNOWN;
+    answer->behind = false;
     answer->text[0] = '\0';
+}
+
+static void forgot(struct redlock__answer *answer)
+{
+    answer->value = REDLOCK__GRANT_FORGOT;
+    snprintf(answer->text, sizeof(answer->text), "it forgot its fencing numbers just now");
 }
 
 static void decode_error(enum redlock__command command, const struct redisReply *reply,
@@ -233,17 +240,23 @@ static void decode_error(enum redlock__command command, const struct redisReply 
         describe_error(answer, reply);
         return;
     }
-    answer->value = REDLOCK__GRANT_FORGOT;
-    snprintf(answer->text, sizeof(answer->text), "it forgot its fencing numbers just now");
+    forgot(answer);
+}
+
+/* Nothing of it is known yet. */
+static void begin_answer(struct redlock__answer *answer)
+{
+    answer->vote = REDLOCK_VOTE_ERROR;
+    answer->value = 0;
+    answer->waits = REDLOCK__WAITS_UNKNOWN;
+    answer->behind = false;
+    answer->text[0] = '\0';
 }
 
 void redlock__decode(enum redlock__command command, const struct redisReply *reply,
                      struct redlock__answer *answer)
 {
-    answer->vote = REDLOCK_VOTE_ERROR;
-    answer->value = 0;
-    answer->waits = REDLOCK__WAITS_UNKNOWN;
-    answer->text[0] = '\0';
+    begin_answer(answer);
     if (reply == NULL) {
         snprintf(answer->text, sizeof(answer->text), "no reply");
         return;
@@ -261,4 +274,85 @@ void redlock__decode(enum redlock__command command, const struct redisReply *rep
     else if (command == REDLOCK__CMD_GET || command == REDLOCK__CMD_OWNER ||
              command == REDLOCK__CMD_EXTEND_NATIVE)
         copy_text(answer, reply);
+}
+
+/* ---- transactions ------------------------------------------------------- */
+
+/* A score after it was counted up; 0: nil. */
+static bool read_score(const struct redisReply *reply, int64_t *number)
+{
+    *number = 0;
+    return reply->type == REDIS_REPLY_NIL ||
+           (reply->type == REDIS_REPLY_STRING && strlen(reply->str) == reply->len &&
+            redlock__fence_parse(reply->str, number) && *number > 0);
+}
+
+static void no_number(struct redlock__answer *answer)
+{
+    snprintf(answer->text, sizeof(answer->text), "a fencing number that can't be one");
+}
+
+void redlock__decode_counts(int64_t counter, int64_t floor, int64_t number,
+                            struct redlock__answer *answer)
+{
+    int64_t least = counter > 0 ? counter : floor;
+
+    begin_answer(answer);
+    answer->vote = REDLOCK_VOTE_OURS;
+    answer->behind = !redlock__fence_reached(counter, floor, number);
+    answer->value = least < number ? number : least;
+    if (answer->value > REDLOCK__FENCE_MAX || floor > REDLOCK__FENCE_MAX) {
+        begin_answer(answer);
+        no_number(answer);
+    }
+}
+
+/* The first error in it, or none. */
+static const struct redisReply *error_in(const struct redisReply *reply)
+{
+    for (size_t i = 0; i < reply->elements; i++)
+        if (reply->element[i]->type == REDIS_REPLY_ERROR)
+            return reply->element[i];
+    return NULL;
+}
+
+void redlock__decode_transaction(const struct redisReply *reply, const char *refusal,
+                                 int64_t number, struct redlock__answer *answer)
+{
+    const struct redisReply *error = NULL;
+    int64_t counter, floor;
+
+    begin_answer(answer);
+    if (refusal[0] != '\0') {
+        snprintf(answer->text, sizeof(answer->text), "%s", refusal);
+        return;
+    }
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 3 ||
+        (error = error_in(reply)) != NULL) {
+        describe_error(answer, error != NULL ? error : reply);
+        return;
+    }
+    if (!read_score(reply->element[1], &counter) || !read_score(reply->element[2], &floor))
+        no_number(answer);
+    else if (floor == 0)
+        forgot(answer);
+    else if (if_ok(reply->element[0]) == REDLOCK_VOTE_OURS)
+        redlock__decode_counts(counter, floor, number, answer);
+    else if (reply->element[0]->type != REDIS_REPLY_NIL)
+        describe_error(answer, reply->element[0]);
+    else
+        answer->vote = REDLOCK_VOTE_FOREIGN;
+}
+
+bool redlock__decode_queued(const struct redisReply *reply, bool first, char text[REDLOCK_TEXT_LEN])
+{
+    const char *expected = first ? "OK" : "QUEUED";
+    struct redlock__answer answer;
+
+    if (reply->type == REDIS_REPLY_STATUS && strcmp(reply->str, expected) == 0)
+        return true;
+    begin_answer(&answer);
+    describe_error(&answer, reply);
+    memcpy(text, answer.text, REDLOCK_TEXT_LEN);
+    return false;
 }

@@ -21,97 +21,9 @@ enum {
     RUN_ID = 40                /* no longer */
 };
 
-/* A primary hashes the text of a script each time: those that locks need are kept short. */
-
-/* Compare, then set the time: a key that is gone stays gone. The time is only ever made longer. A
- * command that a dead connection left behind may arrive after a later one, and must not cut what
- * that one promised; a holder who wants less time lowers its own deadline. */
-const char redlock__extend_script[] =
-    "local c,k,ttl=redis.call,KEYS[1],ARGV[2] "
-    "local owner=c('GET',k) "
-    "if owner==ARGV[1] then local left=c('PTTL',k) "
-    "if left<ttl+0 then left=ttl elseif not ARGV[3] then return 1 end "
-    "return c('PEXPIRE',k,left) end "
-    "return owner and -1 or 0";
-
-const char redlock__release_script[] =
-    "local owner=redis.call('GET',KEYS[1]) "
-    "if owner==ARGV[1] then return redis.call('DEL',KEYS[1]) end "
-    "return owner and -1 or 0";
-
-/* The key that says that somebody waits is no declared one, and asked for with pcall: a user
- * without rights on it must be able to release all the same. GET, since that is a right everybody
- * has. */
-const char redlock__release_asking_script[] =
-    "local owner=redis.call('GET',KEYS[1]) "
-    "local gone=0 "
-    "if owner==ARGV[1] then gone=redis.call('DEL',KEYS[1]) "
-    "elseif owner then gone=-1 end "
-    "if redis.pcall('GET',ARGV[2])~='1' then return gone end "
-    "return gone<0 and -2 or 3-gone";
-
-/* Since when this run of the server is known to run, by its own clock, and what that shows now. A
- * script, so that the time written is the time of writing, however long the asker sleeps. The key
- * lives on for as long as it is asked for; where that can't be written its value still counts. */
-const char redlock__seen_script[] =
-    "local t = redis.call('TIME') "
-    "local now = string.format('%.0f', t[1] * 1000000 + t[2]) "
-    "local seen = redis.call('GET', KEYS[1]) "
-    "if seen then redis.pcall('SET', KEYS[1], seen, 'PX', ARGV[1]) "
-    "else redis.call('SET', KEYS[1], now, 'PX', ARGV[1]) seen = now end "
-    "return seen .. ' ' .. now";
-
-/* What was read as evidence must still be there. */
-const char redlock__mark_script[] =
-    "local marker = redis.call('GET', KEYS[1]) or '' "
-    "if marker ~= ARGV[1] then return marker end "
-    "if ARGV[2] ~= '' and redis.call('GET', KEYS[2]) ~= ARGV[2] then return marker end "
-    "redis.call('SET', KEYS[1], ARGV[3]) "
-    "redis.call('DEL', KEYS[2]) "
-    "return ARGV[3]";
-
 static const char waiting_prefix[] = "redlock:waiting:";
 static const char wake_prefix[] = "redlock:wake:";
 static const char seen_prefix[] = "redlock:seen:";
-
-/* Source of the three: docs/safety.md, "Fencing". A counter that is missing, expired or evicted,
- * starts at the floor.
- *
- * ARGV: token, ttl, number, base. The number is above the base and all that was heard of; only a
- * primary that is ahead of it makes its own. What can go wrong does so before the first SET, in
- * reading and calculating: an error leaves no lock without its number. A busy one raises nothing:
- * each look at a held lock would write, and might come between its holder's grant and settling. */
-const char redlock__grant_script[] = "local c,k,a=redis.call,KEYS,ARGV "
-                                     "local floor=c('GET',k[4]) "
-                                     "if not floor or c('GET',k[3])~=a[4] then return -2 end "
-                                     "local f,last=a[3],c('GET',k[2]) or floor "
-                                     "if last-f>=0 then f=string.format('%.0f',last+1) end "
-                                     "local more=f-floor "
-                                     "if not c('SET',k[1],a[1],'NX','PX',a[2]) then return -1 end "
-                                     "c('SET',k[2],f,'PX','" REDLOCK__FENCE_TTL_MS "') "
-                                     "if more>0 then c('SET',k[4],f) end "
-                                     "return f+0";
-
-const char redlock__settle_script[] =
-    "local floor = redis.call('GET', KEYS[4]) "
-    "if not floor or redis.call('GET', KEYS[3]) ~= ARGV[3] then return 0 end "
-    "if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end "
-    "local f = tonumber(ARGV[2]) "
-    "if tonumber(redis.call('GET', KEYS[2]) or floor) > f then return -1 end "
-    "redis.call('SET', KEYS[2], ARGV[2], 'PX', '" REDLOCK__FENCE_TTL_MS "') "
-    "if f > tonumber(floor) then redis.call('SET', KEYS[4], ARGV[2]) end "
-    "return 1";
-
-/* The marker first: a base that is missing may be so for another reason than it was. What was
- * flushed since has no marker before it sat out a guard. Then no base is named, so that none is
- * taken for the one asked for. */
-const char redlock__recover_script[] =
-    "if (redis.call('GET', KEYS[3]) or '') ~= ARGV[4] then return '' end "
-    "local base = redis.call('GET', KEYS[1]) or '' "
-    "if base ~= ARGV[1] then return base end "
-    "if not redis.call('GET', KEYS[2]) then redis.call('SET', KEYS[2], ARGV[3]) end "
-    "redis.call('SET', KEYS[1], ARGV[2]) "
-    "return ARGV[2]";
 
 /* ---- requests ----------------------------------------------------------- */
 
@@ -457,14 +369,14 @@ struct redlock__bytes *redlock__encode_fact(struct redlock__bytes *bytes,
     static const struct {
         enum redlock__command command;
         unsigned count;
-        const char *words[3];
+        const char *words[5];
     } texts[] = {{REDLOCK__CMD_INFO_SERVER, 2, {"INFO", "server"}},
                  {REDLOCK__CMD_INFO_REPLICATION, 2, {"INFO", "replication"}},
                  {REDLOCK__CMD_SETTINGS, 3, {"CONFIG", "GET", REDLOCK__SETTINGS_PATTERN}},
                  {REDLOCK__CMD_MARKER, 2, {"GET", REDLOCK__MARKER_KEY}},
                  {REDLOCK__CMD_TIME, 1, {"TIME"}},
-                 {REDLOCK__CMD_BASE, 2, {"GET", REDLOCK__BASE_KEY}},
-                 {REDLOCK__CMD_FLOOR, 2, {"GET", REDLOCK__FLOOR_KEY}}};
+                 {REDLOCK__CMD_MULTI, 1, {"MULTI"}},
+                 {REDLOCK__CMD_FLOOR, 5, {"ZRANGE", REDLOCK__FLOOR_KEY, "0", "-1", "WITHSCORES"}}};
     struct writer args;
     size_t row = 0;
 
@@ -474,27 +386,42 @@ struct redlock__bytes *redlock__encode_fact(struct redlock__bytes *bytes,
     args = begin(bytes, texts[row].count);
     for (unsigned i = 0; i < texts[row].count; i++)
         add(&args, texts[row].words[i]);
+    if (command == REDLOCK__CMD_MULTI)
+        put(&args, "*1\r\n$4\r\nEXEC\r\n");
     return end(&args);
 }
 
-/* The keys of a fenced lock: its own, its counter, base and floor. */
-static bool add_fenced(struct writer *args, const char *script, const void *key, size_t key_len,
-                       char *counter)
+/* The key of a name's counter. */
+struct counter {
+    size_t len; /* 0: the name is too long */
+    char data[sizeof "redlock:fence:{}" + REDLOCK_MAX_KEY_LEN];
+};
+
+static void make_counter(struct counter *counter, const void *key, size_t key_len)
 {
-    static const char before[] = "redlock:fence:{", after[] = "}";
+    static const char before[] = "redlock:fence:{";
     size_t len = sizeof(before) - 1;
 
+    counter->len = 0;
     if (key_len > REDLOCK_MAX_KEY_LEN)
+        return;
+    memcpy(counter->data, before, len);
+    memcpy(counter->data + len, key, key_len);
+    counter->data[len + key_len] = '}';
+    counter->len = len + key_len + 1;
+}
+
+/* The keys of a fenced lock: its own, its counter, and the floor. */
+static bool add_fenced(struct writer *args, const char *script, const void *key, size_t key_len)
+{
+    struct counter counter;
+
+    make_counter(&counter, key, key_len);
+    if (counter.len == 0)
         return false;
-    memcpy(counter, before, len);
-    memcpy(counter + len, key, key_len);
-    len += key_len;
-    memcpy(counter + len, after, sizeof(after) - 1);
-    len += sizeof(after) - 1;
-    add_eval(args, script, "4");
+    add_eval(args, script, "3");
     add_bytes(args, key, key_len);
-    add_bytes(args, counter, len);
-    add(args, REDLOCK__BASE_KEY);
+    add_bytes(args, counter.data, counter.len);
     add(args, REDLOCK__FLOOR_KEY);
     return true;
 }
@@ -517,19 +444,53 @@ static int64_t base_number(const char *base)
     return number;
 }
 
+int64_t redlock__grant_number(int64_t heard, const char *base)
+{
+    int64_t number = base_number(base);
+
+    if (number < 0)
+        return 0;
+    return (heard > number ? heard : number) + 1;
+}
+
 FLAT struct redlock__bytes *redlock__encode_grant(struct redlock__bytes *bytes, const void *key,
                                                   size_t key_len, const char *token, int64_t ttl_ms,
                                                   int64_t heard, const char *base)
 {
-    struct writer args = begin(bytes, 11);
-    char counter[REDLOCK_MAX_KEY_LEN + 32];
-    int64_t number = base_number(base);
-    if (number < 0 || !add_fenced(&args, redlock__grant_script, key, key_len, counter))
+    struct writer args = begin(bytes, 10);
+    int64_t number = redlock__grant_number(heard, base);
+    if (number == 0 || !add_fenced(&args, redlock__grant_script, key, key_len))
         return bytes;
     add(&args, token);
     add_number(&args, ttl_ms);
-    add_number(&args, (heard > number ? heard : number) + 1);
+    add_number(&args, number);
     add(&args, base);
+    return end(&args);
+}
+
+FLAT struct redlock__bytes *redlock__encode_transaction(struct redlock__bytes *bytes,
+                                                        const void *key, size_t key_len,
+                                                        const char *token, int64_t ttl_ms,
+                                                        const char *base)
+{
+    struct writer args = begin(bytes, 1);
+    struct counter counter;
+
+    make_counter(&counter, key, key_len);
+    if (counter.len == 0)
+        return bytes;
+    put(&args, "$5\r\nMULTI\r\n*6\r\n$3\r\nSET\r\n");
+    add_bytes(&args, key, key_len);
+    add(&args, token);
+    put(&args, "$2\r\nNX\r\n$2\r\nPX\r\n");
+    add_number(&args, ttl_ms);
+    put(&args, "*6\r\n$4\r\nZADD\r\n");
+    add_bytes(&args, counter.data, counter.len);
+    put(&args, "$2\r\nXX\r\n$4\r\nINCR\r\n$1\r\n1\r\n$1\r\n" REDLOCK__COUNTER_MEMBER
+               "\r\n*6\r\n$4\r\nZADD\r\n$13\r\n" REDLOCK__FLOOR_KEY
+               "\r\n$2\r\nXX\r\n$4\r\nINCR\r\n$1\r\n1\r\n");
+    add(&args, base);
+    put(&args, "*1\r\n$4\r\nEXEC\r\n");
     return end(&args);
 }
 
@@ -537,9 +498,8 @@ FLAT struct redlock__bytes *redlock__encode_settle(struct redlock__bytes *bytes,
                                                    size_t key_len, const char *token, int64_t fence,
                                                    const char *base)
 {
-    struct writer args = begin(bytes, 10);
-    char counter[REDLOCK_MAX_KEY_LEN + 32];
-    if (!add_fenced(&args, redlock__settle_script, key, key_len, counter))
+    struct writer args = begin(bytes, 9);
+    if (!add_fenced(&args, redlock__settle_script, key, key_len))
         return bytes;
     add(&args, token);
     add_number(&args, fence);
@@ -550,9 +510,8 @@ FLAT struct redlock__bytes *redlock__encode_settle(struct redlock__bytes *bytes,
 struct redlock__bytes *redlock__encode_recover(struct redlock__bytes *bytes, const char *old,
                                                const char *base, int64_t number, const char *marker)
 {
-    struct writer args = begin(bytes, 10);
-    add_eval(&args, redlock__recover_script, "3");
-    add(&args, REDLOCK__BASE_KEY);
+    struct writer args = begin(bytes, 9);
+    add_eval(&args, redlock__recover_script, "2");
     add(&args, REDLOCK__FLOOR_KEY);
     add(&args, REDLOCK__MARKER_KEY);
     add(&args, old);

@@ -47,11 +47,11 @@ enum redlock__command {
     REDLOCK__CMD_SETTINGS, /* CONFIG GET of what is below */
     REDLOCK__CMD_MARKER,   /* GET of the marker */
     REDLOCK__CMD_TIME,
-    REDLOCK__CMD_SEEN, /* since when this run is known; writes that down the first time */
-    REDLOCK__CMD_MARK, /* compare and set the marker; gives what is there then */
-    REDLOCK__CMD_BASE, /* GET of the base */
-    REDLOCK__CMD_FLOOR,
-    REDLOCK__CMD_RECOVER /* compare and set the base; gives what is there then */
+    REDLOCK__CMD_SEEN,    /* since when this run is known; writes that down the first time */
+    REDLOCK__CMD_MARK,    /* compare and set the marker; gives what is there then */
+    REDLOCK__CMD_FLOOR,   /* ZRANGE of the base and its score */
+    REDLOCK__CMD_RECOVER, /* compare and set the base; gives what is there then */
+    REDLOCK__CMD_MULTI    /* MULTI, EXEC of nothing: whether it takes transactions */
 };
 
 enum {
@@ -116,10 +116,17 @@ struct redlock__bytes *redlock__encode_get(struct redlock__bytes *bytes, const v
 struct redlock__bytes *redlock__encode_grant(struct redlock__bytes *bytes, const void *key,
                                              size_t key_len, const char *token, int64_t ttl_ms,
                                              int64_t heard, const char *base);
+/* What it asks for: more than either. 0: the base is none that we would write. */
+int64_t redlock__grant_number(int64_t heard, const char *base);
+/* The same without a script, MULTI to EXEC: it counts up by one what is there, and makes nothing.
+ * So whether the counter reached that number is for the client to see. */
+struct redlock__bytes *redlock__encode_transaction(struct redlock__bytes *bytes, const void *key,
+                                                   size_t key_len, const char *token,
+                                                   int64_t ttl_ms, const char *base);
 struct redlock__bytes *redlock__encode_settle(struct redlock__bytes *bytes, const void *key,
                                               size_t key_len, const char *token, int64_t fence,
                                               const char *base);
-/* INFO_SERVER, INFO_REPLICATION, SETTINGS, MARKER, TIME, BASE, FLOOR. */
+/* INFO_SERVER, INFO_REPLICATION, SETTINGS, MARKER, TIME, FLOOR, MULTI. */
 struct redlock__bytes *redlock__encode_fact(struct redlock__bytes *bytes,
                                             enum redlock__command command);
 /* life_ms: how long the key outlives the question. */
@@ -130,14 +137,18 @@ struct redlock__bytes *redlock__encode_seen(struct redlock__bytes *bytes, const 
 struct redlock__bytes *redlock__encode_mark(struct redlock__bytes *bytes, const char *run_id,
                                             const char *old, const char *seen, const char *marker);
 /* Writes the base `base`, with that number, if it is `old` and the marker is `marker` ("": none);
- * makes a floor if there is none. Where the marker is another one, says that there is no base. */
+ * the floor is no less than that then. Where the marker is another one, says that there is no base.
+ */
 struct redlock__bytes *redlock__encode_recover(struct redlock__bytes *bytes, const char *old,
                                                const char *base, int64_t number,
                                                const char *marker);
 void redlock__bytes_free(struct redlock__bytes *bytes);
 
 enum {
-    REDLOCK__GRANT_FORGOT = -2 /* GRANT's number where the base or the floor is another */
+    REDLOCK__GRANT_FORGOT = -2, /* GRANT's number where there is no such base */
+    /* Replies before the last one: to MULTI and what it queued, of a GRANT, of nothing. */
+    REDLOCK__BEFORE_GRANT = 4,
+    REDLOCK__BEFORE_NOTHING = 1
 };
 
 /* The Lua texts, for the simulator, which recognizes them. */
@@ -165,6 +176,7 @@ struct redlock__answer {
     redlock_vote vote; /* OURS, FREE, FOREIGN, ERROR */
     int64_t value;
     enum redlock__waits waits;
+    bool behind; /* of GRANT: its counter hasn't that number, and has to be settled */
     char text[REDLOCK_TEXT_LEN];
 };
 
@@ -172,7 +184,8 @@ struct redlock__answer {
  * SET:     +OK ours; nil foreign.
  * EXTEND, RELEASE: 1 ours; 0 free; -1 foreign. RELEASE: 2, 3 and -2 are the same, and somebody
  *          waits.
- * GRANT:   n > 0 ours, value set; -1 foreign; -2 error, value set: it forgot its numbers.
+ * GRANT:   n > 0 ours, value set; -1 foreign; -2 error, value set: it forgot its numbers. By
+ *          transaction: redlock__decode_transaction().
  * SETTLE:  1 ours; 0 free: the key isn't ours; -1 free as well: its counter is above the token.
  * PTTL, HINT, PROBE: -2 free; else foreign, value set.
  * GET:     nil free; else foreign, text set.
@@ -188,6 +201,22 @@ struct redlock__answer {
  */
 void redlock__decode(enum redlock__command command, const struct redisReply *reply,
                      struct redlock__answer *answer);
+
+/*
+ * GRANT by transaction: EXEC's reply, to SET, and to counting up counter and floor. A nil floor is
+ * an error, value set: it forgot. Else +OK ours, value set, and behind where counter or floor are
+ * not what they should be; nil foreign. Any error in it is one. number: what was asked for.
+ * refusal: of a reply before this one, "" if all was queued.
+ */
+void redlock__decode_transaction(const struct redisReply *reply, const char *refusal,
+                                 int64_t number, struct redlock__answer *answer);
+/* The same where SET said +OK, from the numbers; counter 0: there is none. */
+void redlock__decode_counts(int64_t counter, int64_t floor, int64_t number,
+                            struct redlock__answer *answer);
+/* A reply before the last one: +OK to MULTI, which is the first, else +QUEUED. False: it isn't, and
+ * the text says what it is. */
+bool redlock__decode_queued(const struct redisReply *reply, bool first,
+                            char text[REDLOCK_TEXT_LEN]);
 
 /* The usual answers, whose bytes say it all: +OK to a SET, 1 to a RELEASE or an EXTEND. */
 void redlock__decode_plain_yes(enum redlock__command command, struct redlock__answer *answer);

@@ -115,18 +115,6 @@ void redlock__engine_free_inspection_if_done(struct redlock__engine *engine,
 
 /* ---- news from the nodes ------------------------------------------------ */
 
-/* Where there is no memory for it, it isn't kept: it only helps those that are behind. */
-static void note_heard(struct redlock__engine *engine, struct redlock__name *name, int64_t number)
-{
-    struct redlock__others *others;
-
-    if (number <= redlock__name_known(name)->heard)
-        return;
-    others = redlock__name_others(&engine->names, name);
-    if (others != NULL)
-        others->heard = number;
-}
-
 static void removal_news(struct redlock__engine *engine, struct redlock__grant *grant,
                          uint32_t nodes, const struct redlock__node_event *event, int64_t now_ns)
 {
@@ -143,8 +131,7 @@ static void grant_answer(struct redlock__engine *engine, struct redlock__grant *
 
     switch (event->tag.command) {
     case REDLOCK__CMD_GRANT:
-        if (vote == REDLOCK_VOTE_OURS)
-            note_heard(engine, grant->name, event->answer.value);
+        redlock__fenced_answer(engine, grant, &event->answer);
         if (event->answer.value == REDLOCK__GRANT_FORGOT)
             redlock__watch_doubt(engine, redlock__first(nodes), now_ns);
         redlock__grant_set_answer(grant, nodes, vote);
@@ -233,6 +220,7 @@ static void deliver(struct redlock__engine *engine, uint32_t nodes,
                                                .round_no = event->tag.round,
                                                .vote = event->answer.vote,
                                                .number = event->answer.value,
+                                               .behind = event->answer.behind,
                                                .text = event->answer.text,
                                                .random = &engine->random};
             redlock__lease_answer(lease, &news, now_ns);

@@ -15,6 +15,16 @@
 #include "timers.h"
 #include "wake.h"
 
+enum {
+    REDLOCK__CALM_NAMES = 64 /* a power of two */
+};
+
+/* A name that nobody else wants, it seems. */
+struct redlock__calm {
+    uint64_t hash; /* its own; 0: none */
+    int64_t until_ns;
+};
+
 struct redlock__log_line {
     int level;
     char text[REDLOCK__LOG_LEN];
@@ -91,6 +101,10 @@ struct redlock__engine {
     int64_t sampled_ns, sample_ns; /* last, and next by timer: NEVER */
     int64_t standing_ns;           /* some standing changes then by itself */
     struct redlock__init *init;    /* NULL: none runs */
+
+    /* fenced.c */
+    struct redlock__calm calm[REDLOCK__CALM_NAMES];
+    uint32_t multi_asked; /* mask: whether it takes transactions, on this connection */
 };
 
 /* Something of which there are few is due then: whoever handles it says so again until it is. */
@@ -214,13 +228,28 @@ bool redlock__watch_mark(struct redlock__engine *engine, uint32_t i,
 /* Whether it may grant fenced locks; if not, why. */
 bool redlock__watch_remembers(const struct redlock__engine *engine, uint32_t i);
 const char *redlock__watch_oblivion(const struct redlock__engine *engine, uint32_t i);
-/* Asks it for marker, base and floor, in this order. */
+/* Asks it for marker and floor, in this order. */
 bool redlock__watch_reread(struct redlock__engine *engine, uint32_t i, int64_t now_ns);
 /* It may have forgotten its numbers without a restart: the same, once until answered. */
 void redlock__watch_doubt(struct redlock__engine *engine, uint32_t i, int64_t now_ns);
+/* Asks it, once a connection, whether it takes transactions. */
+void redlock__watch_multi(struct redlock__engine *engine, uint32_t i, int64_t now_ns);
 /* Writes a base. */
 bool redlock__watch_base(struct redlock__engine *engine, uint32_t i,
                          const struct redlock__base *base, int64_t now_ns);
+
+/* ---- fenced.c ---- */
+
+/* GRANT or SETTLE, to every node in `nodes`, each with what it is to remember; returns those that
+ * took it. */
+uint32_t redlock__fenced_send(struct redlock__engine *engine, struct redlock__lease *lease,
+                              enum redlock__command command, uint32_t round_no, uint32_t nodes,
+                              int64_t now_ns);
+/* An answer to GRANT. */
+void redlock__fenced_answer(struct redlock__engine *engine, const struct redlock__grant *grant,
+                            const struct redlock__answer *answer);
+/* A fenced lease's attempt is over. */
+void redlock__fenced_over(struct redlock__engine *engine, const struct redlock__lease *lease);
 
 /* ---- init.c ---- */
 

@@ -27,11 +27,11 @@ enum redlock__fact redlock__fact_of(enum redlock__command command)
         return REDLOCK__FACT_SEEN;
     case REDLOCK__CMD_TIME:
         return REDLOCK__FACT_CLOCK;
-    case REDLOCK__CMD_BASE:
-    case REDLOCK__CMD_RECOVER:
-        return REDLOCK__FACT_BASE;
     case REDLOCK__CMD_FLOOR:
+    case REDLOCK__CMD_RECOVER:
         return REDLOCK__FACT_FLOOR;
+    case REDLOCK__CMD_MULTI:
+        return REDLOCK__FACT_MULTI;
     case REDLOCK__CMD_AUTH:
     case REDLOCK__CMD_SELECT:
     case REDLOCK__CMD_SETNAME:
@@ -246,42 +246,20 @@ static bool take_seen(struct redlock__facts *facts, const redisReply *reply, int
     return true;
 }
 
-static bool take_base(struct redlock__facts *facts, const redisReply *reply)
-{
-    if (reply->type != REDIS_REPLY_NIL && !is_string(reply))
-        return false;
-    (void)snprintf(facts->base_text, sizeof facts->base_text, "%s",
-                   is_string(reply) ? reply->str : "");
-    return true;
-}
-
-/* Whoever wrote the base made a floor, if there was none. It may be above the base by now, so it
- * counts as asked for when it was. */
-static void take_recovery(struct redlock__facts *facts)
-{
-    struct redlock__base base;
-
-    if (facts->given[REDLOCK__FACT_BASE] && facts->given[REDLOCK__FACT_FLOOR] && facts->floor < 0 &&
-        redlock__base_parse(facts->base_text, &base))
-        facts->floor = base.number;
-}
-
+/* The base and its score. Several bases are nobody's we know. */
 static bool take_floor(struct redlock__facts *facts, const redisReply *reply, int64_t asked_ns)
 {
-    char *end;
-
     facts->floor = -1;
     facts->floor_asked_ns = asked_ns;
-    if (reply->type == REDIS_REPLY_NIL)
+    facts->base_text[0] = '\0';
+    if (reply->type != REDIS_REPLY_ARRAY || (reply->elements != 0 && reply->elements != 2))
+        return false;
+    if (reply->elements == 0)
         return true;
-    if (!is_string(reply))
+    if (!is_string(reply->element[0]) || !is_string(reply->element[1]) ||
+        !redlock__fence_parse(reply->element[1]->str, &facts->floor))
         return false;
-    facts->floor = strtoll(reply->str, &end, 10);
-    if (end == reply->str || *end != '\0' || facts->floor < 0 ||
-        facts->floor > REDLOCK__FENCE_MAX) {
-        facts->floor = -1;
-        return false;
-    }
+    (void)snprintf(facts->base_text, sizeof facts->base_text, "%s", reply->element[0]->str);
     return true;
 }
 
@@ -317,14 +295,24 @@ static bool take(struct redlock__facts *facts, enum redlock__fact fact, const re
         return take_seen(facts, reply, asked_ns);
     case REDLOCK__FACT_CLOCK:
         return take_time(facts, reply, asked_ns, read_ns);
-    case REDLOCK__FACT_BASE:
-        return take_base(facts, reply);
     case REDLOCK__FACT_FLOOR:
         return take_floor(facts, reply, asked_ns);
+    case REDLOCK__FACT_MULTI:
+        return reply->type == REDIS_REPLY_ARRAY && reply->elements == 0;
     case REDLOCK__FACTS:
         break;
     }
     return false;
+}
+
+/* Of EXEC. What was queued may be refused for a while alone. */
+static bool refuses_transactions(const char *text)
+{
+    static const char aborted[] = "EXECABORT Transaction discarded because of: ";
+
+    if (strncmp(text, aborted, sizeof aborted - 1) == 0)
+        text += sizeof aborted - 1;
+    return redlock__is_refusal(text) || strncmp(text, "ERR EXEC without MULTI", 22) == 0;
 }
 
 static void note_refusal(struct redlock__facts *facts, enum redlock__command command,
@@ -335,6 +323,8 @@ static void note_refusal(struct redlock__facts *facts, enum redlock__command com
     if (reply->type != REDIS_REPLY_ERROR || reply->str == NULL)
         return;
     redlock__printable(text, sizeof text, reply->str, reply->len);
+    if (command == REDLOCK__CMD_GRANT && refuses_transactions(text))
+        facts->given[REDLOCK__FACT_MULTI] = false;
     if (!redlock__is_refusal(text))
         return;
     if (command == REDLOCK__CMD_EXTEND || command == REDLOCK__CMD_RELEASE)
@@ -364,8 +354,6 @@ void redlock__facts_take(struct redlock__facts *facts, enum redlock__command com
     }
     facts->given[fact] = take(facts, fact, reply, asked_ns, read_ns);
     facts->refusal[fact][0] = '\0';
-    if (command == REDLOCK__CMD_RECOVER)
-        take_recovery(facts);
     if (facts->given[fact])
         return;
     if (reply->type == REDIS_REPLY_ERROR && reply->str != NULL)

@@ -23,8 +23,8 @@ enum redlock__fact {
     REDLOCK__FACT_MARKER,      /* GET of the marker, or what is there after writing it */
     REDLOCK__FACT_SEEN,        /* since when this run is known to run: by the primary's own clock */
     REDLOCK__FACT_CLOCK,       /* TIME */
-    REDLOCK__FACT_BASE,        /* of fencing numbers (fence.h) */
-    REDLOCK__FACT_FLOOR,
+    REDLOCK__FACT_FLOOR,       /* base and floor of fencing numbers (fence.h) */
+    REDLOCK__FACT_MULTI,       /* it takes transactions */
     REDLOCK__FACTS
 };
 
@@ -55,8 +55,8 @@ struct redlock__facts {
     int64_t seen_age_us, seen_asked_ns;
     struct redlock__sample sample;
     char base_text[REDLOCK__BASE_LEN]; /* "": there is none */
+    int64_t floor, floor_asked_ns;     /* -1: there is none, nor a base */
     bool recover_refused;              /* on this connection */
-    int64_t floor, floor_asked_ns;     /* -1: there is none */
 };
 
 /* The kind of fact a command asks for; REDLOCK__FACTS: none. */

@@ -28,6 +28,54 @@ bool redlock__base_parse(const char *text, struct redlock__base *base)
     return true;
 }
 
+/* The digits, with those behind a point counted; false: too many. */
+static bool read_digits(const char **at, int64_t *value, int *decimals)
+{
+    bool point = false;
+
+    *value = *decimals = 0;
+    for (; (**at >= '0' && **at <= '9') || (**at == '.' && !point); (*at)++) {
+        if (**at == '.') {
+            point = true;
+            continue;
+        }
+        *value = *value * 10 + (**at - '0');
+        *decimals += point;
+        if (*value > REDLOCK__FENCE_MAX)
+            return false;
+    }
+    return true;
+}
+
+/* Not by strtod(), whose decimal point is the locale's. */
+bool redlock__fence_parse(const char *text, int64_t *number)
+{
+    int decimals, exponent = 0;
+    int64_t value;
+
+    if (*text < '0' || *text > '9' || !read_digits(&text, &value, &decimals))
+        return false;
+    if (text[0] == 'e' && text[1] == '+' && text[2] != '\0')
+        for (text += 2; *text >= '0' && *text <= '9' && exponent < 100; text++)
+            exponent = exponent * 10 + (*text - '0');
+    if (*text != '\0')
+        return false;
+    for (; decimals > exponent; decimals--, value /= 10)
+        if (value % 10 != 0)
+            return false;
+    for (; decimals < exponent && value <= REDLOCK__FENCE_MAX; decimals++)
+        value *= 10;
+    if (value > REDLOCK__FENCE_MAX)
+        return false;
+    *number = value;
+    return true;
+}
+
+bool redlock__fence_reached(int64_t counter, int64_t floor, int64_t number)
+{
+    return counter >= number && counter <= floor;
+}
+
 int64_t redlock__fence_choose(const int64_t *numbers, uint32_t granted, uint32_t *settled)
 {
     int64_t token = 0;

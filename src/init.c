@@ -193,7 +193,7 @@ static void mark(struct redlock__engine *engine, struct redlock__init *init, uin
 }
 
 /* The largest time of day among the primaries, in milliseconds: above all numbers given so far, if
- * there were fewer than one a millisecond, and no clock was set back. */
+ * there were fewer attempts than one a millisecond, of all names, and no clock was set back. */
 static int64_t time_base(const struct redlock__engine *engine, int64_t now_ns)
 {
     int64_t base = 0;
@@ -223,7 +223,7 @@ static void write_bases(struct redlock__engine *engine, struct redlock__init *in
     for (uint32_t i = 0; i < engine->n; i++) {
         const struct redlock__member *member = &engine->members[i];
         if (!engine->standings[i].counts || !redlock__member_is_marked(member) ||
-            redlock__watch_remembers(engine, i) || !member->facts.given[REDLOCK__FACT_BASE])
+            redlock__watch_remembers(engine, i) || !member->facts.given[REDLOCK__FACT_FLOOR])
             continue;
         memcpy(base.run_id, member->facts.run_id, sizeof base.run_id);
         if (member->based)

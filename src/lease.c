@@ -72,6 +72,14 @@ void redlock__lease_clear(struct redlock__lease *lease)
 
 /* ---- rounds ------------------------------------------------------------- */
 
+static void forget_numbers(struct redlock__lease *lease)
+{
+    struct redlock__lease_fencing *fencing = redlock__lease_fencing(lease);
+
+    memset(fencing->numbers, 0, lease->n * sizeof(int64_t));
+    fencing->behind = 0;
+}
+
 static void begin_round(struct redlock__lease *lease, enum redlock__command command,
                         uint32_t counted, int64_t now_ns)
 {
@@ -81,7 +89,7 @@ static void begin_round(struct redlock__lease *lease, enum redlock__command comm
     redlock__round_begin(&lease->round, lease->quorum, counted, all_nodes(lease), now_ns);
     redlock__lease_begin_record(lease);
     if (lease->fenced)
-        memset(redlock__lease_fencing(lease)->numbers, 0, lease->n * sizeof(int64_t));
+        forget_numbers(lease);
 }
 
 /* It goes on with the attempt: by its time, and with what steps took since then. */
@@ -179,6 +187,7 @@ static bool choose_fence(struct redlock__lease *lease)
     for (uint32_t i = 0; i < lease->n; i++)
         numbers[i] = fencing->numbers[i];
     fencing->token = redlock__fence_choose(numbers, lease->round.ours, &settled);
+    settled &= ~fencing->behind;
     fencing->unsettled = all_nodes(lease) & ~settled;
     lease->wants |= REDLOCK__WANT_SETTLE;
     return redlock__count(settled) >= lease->quorum;
@@ -407,7 +416,8 @@ static void round_over(struct redlock__lease *lease, uint64_t *random, int64_t n
 }
 
 /* Also of a round that is over: what is left to settle is settled in the background. */
-static void note_number(struct redlock__lease *lease, const struct redlock__lease_news *news)
+__attribute__((noinline)) static void note_number(struct redlock__lease *lease,
+                                                  const struct redlock__lease_news *news)
 {
     struct redlock__lease_fencing *fencing;
 
@@ -418,11 +428,14 @@ static void note_number(struct redlock__lease *lease, const struct redlock__leas
         fencing->unsettled &= ~news->nodes;
         return;
     }
-    if (news->round_no == lease->round_no)
+    if (news->round_no == lease->round_no) {
         fencing->numbers[redlock__first(news->nodes)] = news->number;
+        fencing->behind |= news->behind ? news->nodes : 0;
+    }
     if (!redlock__hold_exists(lease) || fencing->token == 0)
         return;
-    if (news->number >= fencing->token) /* it has the token already, or can't be lowered to it */
+    /* It has the token already, or can't be lowered to it. */
+    if (news->number >= fencing->token && !news->behind)
         fencing->unsettled &= ~news->nodes;
     else
         lease->wants |= REDLOCK__WANT_SETTLE;
@@ -431,7 +444,7 @@ static void note_number(struct redlock__lease *lease, const struct redlock__leas
 void redlock__lease_answer(struct redlock__lease *lease, const struct redlock__lease_news *news,
                            int64_t now_ns)
 {
-    if (news->vote == REDLOCK_VOTE_OURS)
+    if (news->vote == REDLOCK_VOTE_OURS && lease->fenced)
         note_number(lease, news);
     if (news->command == REDLOCK__CMD_EXTEND)
         note_extend_answer(lease, news->nodes, news->vote, now_ns);

@@ -160,6 +160,7 @@ struct redlock__lease {
 struct redlock__lease_fencing {
     int64_t token;      /* 0: none, or not settled yet */
     uint32_t unsettled; /* primaries whose counter may be below the token */
+    uint32_t behind;    /* of this round's grants: their counters haven't the numbers */
     int64_t numbers[];  /* n: of this round's grants; 0: none read */
 };
 
@@ -222,6 +223,7 @@ struct redlock__lease_news {
     uint32_t round_no;
     redlock_vote vote;
     int64_t number; /* of a GRANT that is OURS */
+    bool behind;    /* its counter hasn't that number */
     const char *text;
     uint64_t *random; /* random.h: taken from if this ends an attempt */
 };

@@ -64,7 +64,7 @@ static void take_marker(struct redlock__member *member)
 
 static void take_base(struct redlock__member *member)
 {
-    member->based = member->facts.given[REDLOCK__FACT_BASE] &&
+    member->based = member->facts.given[REDLOCK__FACT_FLOOR] &&
                     redlock__base_parse(member->facts.base_text, &member->base);
 }
 
@@ -174,13 +174,13 @@ static bool take_in(struct redlock__member *member, enum redlock__command comman
         return take_replication(member, &before, now_ns);
     case REDLOCK__FACT_SEEN:
         return take_seen(member, now_ns);
-    case REDLOCK__FACT_BASE:
+    case REDLOCK__FACT_FLOOR:
         take_base(member);
         break;
     case REDLOCK__FACT_SERVER:
     case REDLOCK__FACT_SETTINGS:
     case REDLOCK__FACT_CLOCK:
-    case REDLOCK__FACT_FLOOR:
+    case REDLOCK__FACT_MULTI:
     case REDLOCK__FACTS:
         break;
     }
@@ -416,8 +416,7 @@ bool redlock__member_wants_mark(const struct redlock__member *member,
 
 bool redlock__member_remembers(const struct redlock__member *member)
 {
-    return member->based && member->facts.floor >= 0 &&
-           strcmp(member->base.run_id, member->facts.run_id) == 0;
+    return member->based && strcmp(member->base.run_id, member->facts.run_id) == 0;
 }
 
 /* The largest number known to those others that remember, if a quorum of them was asked since. */
@@ -447,14 +446,14 @@ bool redlock__member_wants_base(const struct redlock__member *members, uint32_t 
     const struct redlock__member *member = &members[i];
 
     if (!fleet->marked || fleet->guard_ns == 0 || member->counts_since_ns == REDLOCK__NEVER ||
-        !member->facts.given[REDLOCK__FACT_BASE] || !member->facts.given[REDLOCK__FACT_FLOOR] ||
+        !member->facts.given[REDLOCK__FACT_FLOOR] ||
         !redlock__member_is_marked(member) || /* by whose marker a flush shows */
         member->facts.recover_refused || redlock__member_remembers(member) ||
         (member->facts.base_text[0] != '\0' && !member->based)) /* of a later version? */
         return false;
     memcpy(base->run_id, member->facts.run_id, sizeof base->run_id);
     base->number = member->base.number;
-    if (member->waived && member->based && member->facts.floor >= 0)
+    if (member->waived && member->based)
         return true;
     return recover_from(members, i, fleet, ready, &base->number);
 }

@@ -21,7 +21,7 @@
 #include <string.h>
 
 #include "random.h"
-#include "replies.h"
+#include "reading.h"
 #include "validity.h"
 
 #define FIRST_OUT ((size_t)4096)
@@ -40,6 +40,7 @@ struct redlock__node {
     uint64_t sent; /* bytes of this connection taken by the driver */
 
     struct redlock__replies replies; /* of this connection */
+    struct redlock__reading reading; /* of the oldest request */
     int64_t received_ns;             /* when the last byte came */
 
     int64_t connecting_since_ns; /* of the present or last connect */
@@ -223,6 +224,7 @@ fail(struct redlock__node *node, int64_t now_ns, const char *format, ...)
     node->seen.out = NULL;
     node->seen.out_size = node->seen.out_head = node->seen.out_tail = 0;
     redlock__replies_close(&node->replies);
+    node->reading.queued = 0;
     enter(node, REDLOCK__NODE_PHASE_DOWN, now_ns);
 }
 
@@ -243,8 +245,7 @@ static bool greet(struct redlock__node *node, enum redlock__command command,
 static const enum redlock__command introduction[] = {
     REDLOCK__CMD_INFO_SERVER, REDLOCK__CMD_INFO_REPLICATION,
     REDLOCK__CMD_SETTINGS,    REDLOCK__CMD_MARKER,
-    REDLOCK__CMD_BASE,        REDLOCK__CMD_FLOOR,
-    REDLOCK__CMD_TIME};
+    REDLOCK__CMD_FLOOR,       REDLOCK__CMD_TIME};
 
 static bool send_greeting(struct redlock__node *node, int64_t now_ns)
 {
@@ -304,12 +305,16 @@ static void fail_unasked(struct redlock__node *node, const redisReply *reply, in
 static redisReply *next_reply(struct redlock__node *node, int64_t now_ns)
 {
     const char *problem;
-    redisReply *reply = redlock__replies_next(&node->replies, &problem);
+    struct redlock__pending *e = node->ring.count > 0 ? redlock__ring_at(&node->ring, 0) : NULL;
+    bool asked = e != NULL && node->sent > e->begin;
+    redisReply *reply =
+        asked ? redlock__reading_last(&node->reading, &node->replies, &e->tag, &problem)
+              : redlock__replies_next(&node->replies, &problem);
     if (reply == NULL && problem != NULL)
         fail(node, now_ns, "%s", problem);
     if (reply == NULL)
         return NULL;
-    if (node->ring.count == 0 || node->sent <= redlock__ring_at(&node->ring, 0)->begin) {
+    if (!asked) {
         fail_unasked(node, reply, now_ns);
         redlock__replies_done(&node->replies, reply);
         return NULL;
@@ -341,7 +346,7 @@ static inline void pop(struct redlock__node *node)
 static void take_answer(struct redlock__node *node, const struct redlock__pending *e,
                         redisReply *reply, int64_t now_ns, struct redlock__answer *answer)
 {
-    redlock__decode(e->tag.command, reply, answer);
+    redlock__reading_decode(&node->reading, &e->tag, reply, answer);
     if (reply->type == REDIS_REPLY_ERROR || e->tag.command >= REDLOCK__CMD_INFO_SERVER)
         redlock__facts_take(&node->facts, e->tag.command, reply, e->queued_ns, now_ns);
     redlock__replies_done(&node->replies, reply);
@@ -351,18 +356,23 @@ static bool pull_answer(struct redlock__node *node, int64_t now_ns,
                         struct redlock__node_event *event)
 {
     const struct redlock__pending *e;
-    redisReply *reply;
+    redisReply *reply = NULL;
+    bool usual;
 
     if (node->seen.phase != REDLOCK__NODE_PHASE_READY)
         return false;
-    reply = next_reply(node, now_ns);
-    if (reply == NULL)
-        return false;
     e = redlock__ring_at(&node->ring, 0);
+    usual = node->ring.count > 0 && node->sent > e->begin &&
+            redlock__reading_counts(&node->replies, &e->tag, &event->answer);
+    if (!usual)
+        reply = next_reply(node, now_ns);
+    if (!usual && reply == NULL)
+        return false;
     event->result = e->timed_out ? REDLOCK__RESULT_LATE : REDLOCK__RESULT_ANSWER;
     event->tag = e->tag;
     event->written = event->timed_out = false;
-    take_answer(node, e, reply, now_ns, &event->answer);
+    if (!usual)
+        take_answer(node, e, reply, now_ns, &event->answer);
     pop(node);
     return true;
 }
@@ -481,15 +491,6 @@ __attribute__((always_inline)) static inline bool request(struct redlock__node *
     return true;
 }
 
-/* The answer is one that bytes tell. */
-static bool skip_yes(struct redlock__node *node, enum redlock__command command)
-{
-    if (command == REDLOCK__CMD_SET)
-        return redlock__replies_skip(&node->replies, "+OK\r\n");
-    return (command == REDLOCK__CMD_RELEASE || command == REDLOCK__CMD_EXTEND) &&
-           redlock__replies_skip(&node->replies, ":1\r\n");
-}
-
 const struct redlock__tag *redlock__node_pull_yes(struct redlock__node *node, bool *more)
 {
     const struct redlock__pending *e;
@@ -499,7 +500,8 @@ const struct redlock__tag *redlock__node_pull_yes(struct redlock__node *node, bo
         node->seen.phase != REDLOCK__NODE_PHASE_READY || node->ring.count == 0)
         return NULL;
     e = redlock__ring_at(&node->ring, 0);
-    if (e->timed_out || node->sent <= e->begin || !skip_yes(node, e->tag.command))
+    if (e->timed_out || node->sent <= e->begin ||
+        !redlock__reading_yes(&node->replies, e->tag.command))
         return NULL;
     pop(node);
     *more = redlock__replies_any(&node->replies);

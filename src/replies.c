@@ -159,6 +159,35 @@ static bool take_brief(struct redlock__replies *replies)
     return true;
 }
 
+/* A string that is a whole number above 0. */
+static bool brief_score(const char **at, const char *end, int64_t *number)
+{
+    long long len, value;
+    const char *first;
+
+    if (*at == end || *(*at)++ != '$' || !brief_number(at, end, &len))
+        return false;
+    first = *at;
+    if (!brief_number(at, end, &value) || value < 1 || *at - first != len + 2)
+        return false;
+    *number = value;
+    return true;
+}
+
+bool redlock__replies_skip_counts(struct redlock__replies *replies, int64_t *second, int64_t *third)
+{
+    static const char usual[] = "+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n*3\r\n+OK\r\n";
+    const char *at = replies->in + replies->in_head, *end = replies->in + replies->in_tail;
+
+    if ((size_t)(end - at) < sizeof usual - 1 || memcmp(at, usual, sizeof usual - 1) != 0)
+        return false;
+    at += sizeof usual - 1;
+    if (!brief_score(&at, end, second) || !brief_score(&at, end, third))
+        return false;
+    replies->in_head = (size_t)(at - replies->in);
+    return true;
+}
+
 /* ---- replies in their order ----------------------------------------------- */
 
 static redisReply *fail(struct redlock__replies *replies, const char **problem, const char *what)

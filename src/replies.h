@@ -14,6 +14,7 @@
 #include <hiredis/hiredis.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <string.h>
 
 enum {
@@ -86,6 +87,11 @@ static inline bool redlock__replies_skip(struct redlock__replies *replies, const
     replies->in_head += len;
     return true;
 }
+
+/* The replies to MULTI, three commands and EXEC, if they are there and as usual: all of them are
+ * skipped, the first command said +OK, the others gave these numbers. */
+bool redlock__replies_skip_counts(struct redlock__replies *replies, int64_t *second,
+                                  int64_t *third);
 
 /* The next reply, until redlock__replies_done(). NULL: none yet, or what follows can't be read;
  * then *problem says why, and the connection is of no more use. */

@@ -18,9 +18,13 @@
 /* Carried by a request, given back with each of its results. */
 struct redlock__tag {
     void *owner;
-    enum redlock__command command;
+    enum redlock__command command : 8;
+    uint8_t before; /* replies that still come before its last one */
     uint32_t round;
-    int64_t ttl_ms; /* of an extend: what it asks for */
+    union {
+        int64_t ttl_ms; /* of an extend: what it asks for */
+        int64_t number; /* of a GRANT: what its counter has to reach; 0: the script sees to that */
+    };
 };
 
 struct redlock__pending {

@@ -56,37 +56,6 @@ void redlock__engine_abandon(struct redlock__engine *engine, struct redlock__gra
 
 /* ---- requests ----------------------------------------------------------- */
 
-/* GRANT or SETTLE, which carry what the primary is to remember. Returns those that took it. */
-static uint32_t send_fenced(struct redlock__engine *engine, struct redlock__lease *lease,
-                            enum redlock__command command, uint32_t round_no, uint32_t nodes,
-                            int64_t now_ns)
-{
-    struct redlock__grant *grant = lease->grant;
-    const struct redlock__name *name = grant->name;
-    struct redlock__token_text token = redlock__grant_token(grant);
-    struct redlock__tag tag = {.owner = grant, .command = command, .round = round_no};
-    int64_t deadline_ns = redlock__engine_node_deadline(engine, grant->ttl_ms, now_ns);
-    uint32_t sent = 0;
-
-    for (uint32_t i = 0; i < engine->n; i++) {
-        const char *base = engine->members[i].facts.base_text;
-        struct redlock__bytes bytes;
-
-        if ((nodes >> i & 1) == 0)
-            continue;
-        if (command == REDLOCK__CMD_GRANT)
-            redlock__encode_grant(&bytes, name->key, name->len, token.hex, grant->ttl_ms,
-                                  redlock__name_known(name)->heard, base);
-        else
-            redlock__encode_settle(&bytes, name->key, name->len, token.hex,
-                                   redlock__lease_fencing(lease)->token, base);
-        sent |= redlock__engine_send(engine, grant, &tag, &bytes, UINT32_C(1) << i, deadline_ns,
-                                     now_ns);
-        redlock__bytes_free(&bytes);
-    }
-    return sent;
-}
-
 static uint32_t send_set(struct redlock__engine *engine, struct redlock__grant *grant,
                          uint32_t round_no, uint32_t nodes, int64_t ttl_ms, int64_t now_ns)
 {
@@ -168,6 +137,8 @@ static void count_change(struct redlock__engine *engine, struct redlock__lease *
     enum redlock__lease_state was = lease->counted_state, is = lease->state;
 
     lease->counted_state = is;
+    if (was == REDLOCK__LEASE_ACQUIRING && lease->fenced)
+        redlock__fenced_over(engine, lease);
     if (was == REDLOCK__LEASE_ACQUIRING && is == REDLOCK__LEASE_HELD) {
         engine->stats.acquired++, engine->began = lease->grant->held = true;
     } else if (was == REDLOCK__LEASE_ACQUIRING) {
@@ -333,7 +304,8 @@ static void begin_attempt(struct redlock__engine *engine, struct redlock__lease 
     if (redlock__count(counting) < engine->fleet.quorum)
         counting = 0;
     sent = lease->fenced
-               ? send_fenced(engine, lease, REDLOCK__CMD_GRANT, lease->round_no, counting, now_ns)
+               ? redlock__fenced_send(engine, lease, REDLOCK__CMD_GRANT, lease->round_no, counting,
+                                      now_ns)
                : send_set(engine, grant, lease->round_no, counting, lease->ttl_ms, now_ns);
     redlock__watch_round(engine, now_ns);
     redlock__grant_set(grant, sent, lease->ttl_ms, now_ns);
@@ -410,8 +382,8 @@ static void settle(struct redlock__engine *engine, struct redlock__lease *lease,
 
     if (acquiring)
         redlock__lease_begin_settle(lease);
-    sent = send_fenced(engine, lease, REDLOCK__CMD_SETTLE, acquiring ? lease->round_no : 0, nodes,
-                       now_ns);
+    sent = redlock__fenced_send(engine, lease, REDLOCK__CMD_SETTLE, acquiring ? lease->round_no : 0,
+                                nodes, now_ns);
     if (acquiring)
         report_unsent(engine, lease, sent | ~fencing->unsettled, now_ns);
     fencing->unsettled &= ~sent; /* one try each: afterwards it is a help, not a promise */

@@ -58,18 +58,25 @@ void redlock__watch_free(struct redlock__engine *engine)
 
 /* ---- asking ------------------------------------------------------------- */
 
-static bool ask(struct redlock__engine *engine, uint32_t i, enum redlock__command command,
-                struct redlock__bytes *bytes, int64_t now_ns)
+static bool ask_by(struct redlock__engine *engine, uint32_t i, const struct redlock__tag *tag,
+                   struct redlock__bytes *bytes, int64_t now_ns)
 {
-    struct redlock__tag tag = {.command = command};
     int64_t deadline_ns = redlock__engine_node_deadline(engine, engine->fleet.max_ttl_ms, now_ns);
     bool sent =
-        bytes->len != 0 && redlock__engine_request(engine, i, &tag, bytes, deadline_ns, now_ns);
+        bytes->len != 0 && redlock__engine_request(engine, i, tag, bytes, deadline_ns, now_ns);
 
     redlock__bytes_free(bytes);
     engine->probes[i] += sent;
     engine->stats.requests += sent;
     return sent;
+}
+
+static bool ask(struct redlock__engine *engine, uint32_t i, enum redlock__command command,
+                struct redlock__bytes *bytes, int64_t now_ns)
+{
+    struct redlock__tag tag = {.command = command};
+
+    return ask_by(engine, i, &tag, bytes, now_ns);
 }
 
 static void ask_since_when(struct redlock__engine *engine, uint32_t i, int64_t now_ns)
@@ -102,10 +109,7 @@ static void sample(struct redlock__engine *engine, int64_t now_ns)
                 questions[k] == REDLOCK__CMD_TIME)
                 engine->times_owed |= bit_of(i);
         ask_since_when(engine, i, now_ns);
-        if (engine->oblivion && !redlock__watch_remembers(engine, i)) /* another client may have */
-            (void)ask(engine, i, REDLOCK__CMD_BASE, redlock__encode_fact(&bytes, REDLOCK__CMD_BASE),
-                      now_ns);
-        if (engine->oblivion)
+        if (engine->oblivion) /* another client may have taken something over */
             (void)ask(engine, i, REDLOCK__CMD_FLOOR,
                       redlock__encode_fact(&bytes, REDLOCK__CMD_FLOOR), now_ns);
     }
@@ -221,13 +225,14 @@ const char *redlock__watch_oblivion(const struct redlock__engine *engine, uint32
 
     if (engine->fleet.guard_ns == 0)
         return "fencing needs the restart guard";
-    if (!facts->given[REDLOCK__FACT_BASE] || !facts->given[REDLOCK__FACT_FLOOR])
-        return "fencing needs its keys: grant +get +set +eval ~redlock:*";
+    if (!facts->given[REDLOCK__FACT_FLOOR])
+        return "fencing needs its keys: grant +eval +zadd +zscore +zrange ~redlock:*";
     if (!engine->fleet.based)
         return "not prepared for fencing: redlock init";
     if (facts->recover_refused ||
         (facts->mark_refused && !redlock__member_is_marked(&engine->members[i])))
-        return "it can't take fencing numbers over: grant +eval +get +set +del ~redlock:*";
+        return "it can't take fencing numbers over: grant +eval +zadd +zrange +get +set +del "
+               "~redlock:*";
     for (uint32_t j = 0; j < engine->n; j++)
         knowing += j != i && redlock__watch_remembers(engine, j);
     if (knowing < engine->fleet.quorum)
@@ -240,8 +245,7 @@ const char *redlock__watch_oblivion(const struct redlock__engine *engine, uint32
  * and takes nothing over until its guard is over. */
 bool redlock__watch_reread(struct redlock__engine *engine, uint32_t i, int64_t now_ns)
 {
-    static const enum redlock__command questions[] = {REDLOCK__CMD_MARKER, REDLOCK__CMD_BASE,
-                                                      REDLOCK__CMD_FLOOR};
+    static const enum redlock__command questions[] = {REDLOCK__CMD_MARKER, REDLOCK__CMD_FLOOR};
     struct redlock__bytes bytes;
     bool sent = false;
 
@@ -255,6 +259,16 @@ void redlock__watch_doubt(struct redlock__engine *engine, uint32_t i, int64_t no
 {
     if ((engine->doubted & bit_of(i)) == 0 && redlock__watch_reread(engine, i, now_ns))
         engine->doubted |= bit_of(i);
+}
+
+void redlock__watch_multi(struct redlock__engine *engine, uint32_t i, int64_t now_ns)
+{
+    struct redlock__tag tag = {.command = REDLOCK__CMD_MULTI, .before = REDLOCK__BEFORE_NOTHING};
+    struct redlock__bytes bytes;
+
+    if ((engine->multi_asked & bit_of(i)) == 0 &&
+        ask_by(engine, i, &tag, redlock__encode_fact(&bytes, REDLOCK__CMD_MULTI), now_ns))
+        engine->multi_asked |= bit_of(i);
 }
 
 bool redlock__watch_base(struct redlock__engine *engine, uint32_t i,
@@ -436,6 +450,7 @@ void redlock__watch_greeted(struct redlock__engine *engine, uint32_t i, int64_t 
     engine->mark_ns[i] = engine->base_ns[i] = INT64_MIN;
     engine->bases_owed &= ~bit_of(i);
     engine->doubted &= ~bit_of(i);
+    engine->multi_asked &= ~bit_of(i);
     if (redlock__member_greeted(member, facts, now_ns))
         forget(engine, i, now_ns);
     engine->sampled_ns = now_ns;

@@ -101,7 +101,7 @@ static int64_t token_after(const char *control)
     struct worker *first = start(control, nodes, "{}"), *second;
     int64_t before, after;
 
-    (void)servers_command(2, "SET", "redlock:fence:{k}", "10", NULL);
+    (void)servers_command(2, "ZADD", "redlock:fence:{k}", "10", "n", NULL);
     before = crew_number(first, acquire_k, "fence");
     ck_assert_int_eq(before, 11);
     ck_assert_str_eq(crew_rc(first, release_k), "ok");
@@ -141,8 +141,8 @@ static void expect_script(const char *control, const char *script, const char *o
 
     for (int i = 1; i < THREE; i++)
         (void)servers_command(i, "SCRIPT", "FLUSH", NULL);
-    (void)servers_command(2, "SET", "redlock:fence:{k}", "0", NULL);
-    (void)servers_command(1, "SET", "redlock:fence:{k}", "100", NULL);
+    (void)servers_command(2, "ZADD", "redlock:fence:{k}", "0", "n", NULL);
+    (void)servers_command(1, "ZADD", "redlock:fence:{k}", "100", "n", NULL);
     servers_kill(0);
     ck_assert_int_eq(crew_number(worker, acquire_k, "fence"), 101);
     servers_revive(0); /* to hash the text */

@@ -22,8 +22,8 @@ enum {
 };
 
 #define MARKER "redlock:fleet"
-#define MARKED "3" /* keys: marker, base, floor */
-#define MARKED_AND_LOCKED "4"
+#define MARKED "2" /* keys: marker, floor */
+#define MARKED_AND_LOCKED "3"
 
 static struct driver driver, other;
 

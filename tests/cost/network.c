@@ -54,12 +54,41 @@ static void unknown(const char *what, size_t len)
     exit(70);
 }
 
-/* Of the command at `at`: what a primary says if all goes well. Each fenced grant is the first. */
-static const char *answer_to(const char *at, size_t len)
+/* Of a transaction at its end: numbers that rise with each, on all connections alike. */
+static const char *granted(int fd)
 {
-    if (memmem(at, len < 64 ? len : 64, "$3\r\nSET\r\n", 9) != NULL)
+    static char text[64];
+    static unsigned counts[DESCRIPTORS];
+    unsigned number = 10000 + counts[fd]++;
+
+    (void)snprintf(text, sizeof text, "*3\r\n+OK\r\n$5\r\n%u\r\n$5\r\n%u\r\n", number, number);
+    return text;
+}
+
+static bool begins_with(const char *at, size_t len, const char *command)
+{
+    return memmem(at, len < 64 ? len : 64, command, strlen(command)) != NULL;
+}
+
+/* Of the command at `at`: what a primary says if all goes well. Each fenced grant by script is the
+ * first. */
+static const char *answer_to(int fd, const char *at, size_t len)
+{
+    static bool queueing[DESCRIPTORS];
+
+    if (begins_with(at, len < 16 ? len : 16, "$5\r\nMULTI\r\n")) {
+        queueing[fd] = true;
         return "+OK\r\n";
-    if (memmem(at, len < 64 ? len : 64, "$4\r\nEVAL\r\n", 10) == NULL)
+    }
+    if (begins_with(at, len < 16 ? len : 16, "$4\r\nEXEC\r\n")) {
+        queueing[fd] = false;
+        return granted(fd);
+    }
+    if (queueing[fd])
+        return "+QUEUED\r\n";
+    if (begins_with(at, len, "$3\r\nSET\r\n"))
+        return "+OK\r\n";
+    if (!begins_with(at, len, "$4\r\nEVAL\r\n"))
         unknown(at, len < 200 ? len : 200);
     return ":1\r\n";
 }
@@ -89,10 +118,10 @@ ssize_t __wrap_send(int fd, const void *data, size_t len, int flags)
     }
     calls.sends++;
     for (; at < end; at = skip(at)) {
-        const char *answer = answer_to(at, (size_t)(end - at));
+        const char *answer = fd < DESCRIPTORS ? answer_to(fd, at, (size_t)(end - at)) : "";
         size_t answer_len = strlen(answer);
 
-        if (fd >= DESCRIPTORS || answers[fd].len + answer_len > ROOM)
+        if (answer_len == 0 || answers[fd].len + answer_len > ROOM)
             unknown("too much", 8);
         memcpy(answers[fd].data + answers[fd].len, answer, answer_len);
         answers[fd].len += answer_len;

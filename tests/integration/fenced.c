@@ -4,7 +4,7 @@
 #include "fenced.h"
 
 #include <check.h>
-#include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "fence.h"
@@ -73,18 +73,27 @@ int64_t fenced_last(void)
 
 int64_t fenced_number(int i, const char *key)
 {
-    const char *text = servers_command(i, "GET", key, NULL);
+    char line[200];
+    int64_t number;
+    const char *text = servers_command(i, "ZRANGE", key, "0", "-1", "WITHSCORES", NULL);
+    const char *score = strchr(text, '\n');
 
-    return text == NULL ? -1 : strtoll(text, NULL, 10);
+    if (score == NULL)
+        return -1;
+    (void)snprintf(line, sizeof line, "%.*s", (int)strcspn(score + 1, "\n"), score + 1);
+    return redlock__fence_parse(line, &number) ? number : -1;
 }
 
 int64_t fenced_base(int i)
 {
     struct redlock__base base;
-    const char *text = servers_command(i, "GET", REDLOCK__BASE_KEY, NULL);
+    char text[REDLOCK__BASE_LEN];
     const char *run_id;
 
-    if (text == NULL || !redlock__base_parse(text, &base))
+    (void)snprintf(text, sizeof text, "%s",
+                   servers_command(i, "ZRANGE", REDLOCK__FLOOR_KEY, "0", "-1", NULL));
+    text[strcspn(text, "\n")] = '\0';
+    if (!redlock__base_parse(text, &base))
         return -1;
     run_id = strstr(servers_command(i, "INFO", "server", NULL), "run_id:");
     ck_assert_ptr_nonnull(run_id);

@@ -27,7 +27,7 @@ redlock_lock *fenced_take(redlock_client *client);
 int64_t fenced_cycle(redlock_client *client);
 int64_t fenced_last(void);
 
-/* The number in a key of a server, -1: none. */
+/* The number in a key of a server, a score of a set, -1: none. */
 int64_t fenced_number(int i, const char *key);
 /* Of its base, -1: none, or it is of an earlier run of the server. */
 int64_t fenced_base(int i);

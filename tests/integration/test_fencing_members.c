@@ -181,12 +181,16 @@ START_TEST(a_durable_one_goes_on_at_once)
 }
 END_TEST
 
-/* Nothing is sampled while nothing is held, so nobody has seen it but the script. */
+/* Nothing is sampled while nothing is held, so nobody has seen it but the script: a client that has
+ * just come knows of no name that is calm. */
 START_TEST(a_flush_is_seen_by_the_next_grant)
 {
     redlock_lock *lock;
     int64_t token;
 
+    redlock_client_free(client);
+    client = fenced_client(servers_uris(), N);
+    AWAIT(is_settled(client, N));
     (void)servers_command(0, "FLUSHALL", NULL);
     lock = fenced_take(client);
     token = redlock_fence(lock);
@@ -325,7 +329,7 @@ START_TEST(without_preparation_it_is_misconfigured)
     redlock_lock_options fenced = fenced_options(0);
 
     for (int i = 0; i < N; i++)
-        (void)servers_command(i, "DEL", "redlock:base", "redlock:floor", NULL);
+        (void)servers_command(i, "DEL", "redlock:floor", NULL);
     redlock_client_free(client);
     client = fenced_client(servers_uris(), N);
     assert_rc(try_lock(client, &fenced), REDLOCK_ERR_MISCONFIGURED);
@@ -383,6 +387,13 @@ START_TEST(an_old_client_resets_no_numbers_of_one_that_was_flushed)
 }
 END_TEST
 
+static const char *recover(const char *old, const char *base, const char *number,
+                           const char *marker)
+{
+    return servers_command(0, "EVAL", redlock__recover_script, "2", REDLOCK__FLOOR_KEY,
+                           REDLOCK__MARKER_KEY, old, base, number, marker, NULL);
+}
+
 /* The same, told too late that the marker is gone: the script looks. */
 START_TEST(a_base_is_written_under_the_marker_that_was_read)
 {
@@ -401,14 +412,34 @@ START_TEST(a_base_is_written_under_the_marker_that_was_read)
         (void)servers_command(0, "FLUSHALL", NULL);
         if (cases[i].there != NULL)
             (void)servers_command(0, "SET", REDLOCK__MARKER_KEY, cases[i].there, NULL);
-        said = servers_command(0, "EVAL", redlock__recover_script, "3", REDLOCK__BASE_KEY,
-                               REDLOCK__FLOOR_KEY, REDLOCK__MARKER_KEY, "", "new", "7",
-                               cases[i].read, NULL);
-        ck_assert_str_eq(said, cases[i].written ? "new" : "");
+        said = recover("", "new", "7", cases[i].read);
+        ck_assert_str_eq(said, cases[i].written ? "new\n7\n" : "");
         ck_assert_int_eq(fenced_number(0, REDLOCK__FLOOR_KEY), cases[i].written ? 7 : -1);
-        ck_assert_int_eq(servers_command(0, "GET", REDLOCK__BASE_KEY, NULL) != NULL,
-                         cases[i].written);
     }
+}
+END_TEST
+
+/* And on the base that was read; the floor never falls. */
+START_TEST(a_base_takes_the_place_of_the_one_that_was_read)
+{
+    static const struct {
+        const char *floor, *read, *number, *said;
+    } cases[] = {{"5", "old", "7", "new\n7\n"},
+                 {"9", "old", "7", "new\n9\n"},
+                 {"10", "old", "9", "new\n10\n"},
+                 {"5", "", "7", "old\n5\n"},
+                 {"5", "another", "7", "old\n5\n"}};
+
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        (void)servers_command(0, "FLUSHALL", NULL);
+        (void)servers_command(0, "ZADD", REDLOCK__FLOOR_KEY, cases[i].floor, "old", NULL);
+        ck_assert_str_eq(recover(cases[i].read, "new", cases[i].number, ""), cases[i].said);
+        ck_assert_str_eq(
+            servers_command(0, "ZRANGE", REDLOCK__FLOOR_KEY, "0", "-1", "WITHSCORES", NULL),
+            cases[i].said);
+    }
+    (void)servers_command(0, "ZADD", REDLOCK__FLOOR_KEY, "8", "second", NULL);
+    ck_assert_str_eq(recover("old", "new", "7", ""), "old\n5\nsecond\n8\n");
 }
 END_TEST
 
@@ -434,6 +465,7 @@ int main(void)
                                   all_that_forgot_go_on_from_the_time_of_day_if_told_to,
                                   without_preparation_it_is_misconfigured,
                                   a_base_is_written_under_the_marker_that_was_read,
+                                  a_base_takes_the_place_of_the_one_that_was_read,
                                   NULL};
     const TTest *const bare[] = {an_old_client_resets_no_numbers_of_one_that_was_flushed, NULL};
     const TTest *const files[] = {one_with_older_data_takes_over_from_the_others, NULL};

@@ -28,6 +28,7 @@ marker
 fence         validity
 command       fence marker
 answer        command fence
+scripts       command fence
 round         validity
 pool
 timers        validity
@@ -42,7 +43,8 @@ clock         validity
 facts         command clock fence marker
 replies
 ring          validity command
-node          validity random command facts replies ring
+reading       command replies ring
+node          validity random command facts replies reading ring
 member        validity clock facts marker
 side          validity node engine_state
 wake          validity random pause command queue side engine_state
@@ -54,6 +56,7 @@ engine_state  validity engine init member pool queue replicas side timers wake
 calls         validity engine_state
 serve         validity engine_state
 native        validity engine_state
+fenced        validity engine_state
 pace          validity engine_state
 probe         validity pause engine_state
 watch         validity engine_state

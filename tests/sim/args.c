@@ -74,8 +74,7 @@ bool sim_starts_with(const struct sim_args *args, size_t i, const char *text)
 
 static bool is_about_itself(const struct sim_args *args)
 {
-    return sim_text_is(args, 1, REDLOCK__MARKER_KEY) || sim_text_is(args, 1, REDLOCK__BASE_KEY) ||
-           sim_text_is(args, 1, REDLOCK__FLOOR_KEY);
+    return sim_text_is(args, 1, REDLOCK__MARKER_KEY) || sim_text_is(args, 1, REDLOCK__FLOOR_KEY);
 }
 
 enum sim_command sim_classify(const struct sim_args *args)
@@ -88,7 +87,13 @@ enum sim_command sim_classify(const struct sim_args *args)
         {"SET", SIM_SET},     {"GET", SIM_GET},           {"PTTL", SIM_PTTL},
         {"DEL", SIM_DEL},     {"FLUSHALL", SIM_FLUSHALL}, {"TIME", SIM_TIME},
         {"BLPOP", SIM_BLPOP}, {"LPUSH", SIM_LPUSH},       {"PEXPIRE", SIM_PEXPIRE},
+        {"MULTI", SIM_MULTI}, {"EXEC", SIM_EXEC},
     };
+    if (sim_word(args, 0, "ZRANGE") && is_about_itself(args) && args->count == 5)
+        return SIM_MARKER;
+    if (sim_word(args, 0, "ZADD") && args->count == 6 && sim_word(args, 2, "XX") &&
+        sim_word(args, 3, "INCR"))
+        return SIM_ZADD;
     if (sim_word(args, 0, "SET") && sim_starts_with(args, 1, "redlock:waiting:"))
         return SIM_WAITING;
     if (sim_word(args, 0, "SET") && sim_word(args, 3, "IFEQ"))
@@ -110,13 +115,13 @@ enum sim_command sim_classify(const struct sim_args *args)
     if (sim_word(args, 0, "EVAL") && sim_text_is(args, 1, redlock__mark_script) && args->count == 8)
         return SIM_MARK;
     if (sim_word(args, 0, "EVAL") && sim_text_is(args, 1, redlock__recover_script) &&
-        args->count == 10)
+        args->count == 9)
         return SIM_RECOVER;
     if (sim_word(args, 0, "EVAL") && sim_text_is(args, 1, redlock__grant_script) &&
-        args->count == 11)
+        args->count == 10)
         return SIM_GRANT;
     if (sim_word(args, 0, "EVAL") && sim_text_is(args, 1, redlock__settle_script) &&
-        args->count == 10)
+        args->count == 9)
         return SIM_SETTLE;
     if (sim_word(args, 0, "EVAL") && sim_text_is(args, 2, "1") && args->count >= 5) {
         if (sim_text_is(args, 1, redlock__extend_script) && args->count == 6)

@@ -37,16 +37,21 @@ struct fencing {
 /* One simulation at a time. */
 static struct fencing *current;
 
-void fencing_mark(struct sim *sim, uint32_t node)
+static void mark(struct sim *sim, uint32_t node, int64_t number)
 {
-    struct redlock__base base = {0};
+    struct redlock__base base = {.number = number};
     char text[REDLOCK__BASE_LEN];
 
     amnesia_mark(sim, node, false);
     sim_server_run_id(&sim->servers[node], base.run_id);
     redlock__base_format(&base, text);
-    (void)sim_server_plant(&sim->servers[node], REDLOCK__BASE_KEY, text, 0, sim->now_ns);
-    (void)sim_server_plant(&sim->servers[node], REDLOCK__FLOOR_KEY, "0", 0, sim->now_ns);
+    (void)sim_server_plant_score(&sim->servers[node], REDLOCK__FLOOR_KEY, text, number,
+                                 sim->now_ns);
+}
+
+void fencing_mark(struct sim *sim, uint32_t node)
+{
+    mark(sim, node, 0);
 }
 
 /* ---- who wants the lock ------------------------------------------------- */
@@ -132,7 +137,10 @@ static void lose_reply(struct fencing *story)
     int node = (int)sim_between(&story->random, 0, story->sim->config.n - 1);
 
     sim_disarm(story->sim, client, node);
-    sim_trigger(story->sim, client, node, sim_chance(&story->random, 70) ? SIM_GRANT : SIM_SETTLE,
+    sim_trigger(story->sim, client, node,
+                sim_chance(&story->random, 30)   ? SIM_SETTLE
+                : sim_chance(&story->random, 50) ? SIM_GRANT
+                                                 : SIM_EXEC,
                 (uint32_t)sim_between(&story->random, 1, 2),
                 actions[sim_between(&story->random, 0, 4)]);
 }
@@ -149,13 +157,29 @@ static void forget(struct fencing *story, uint32_t node)
     fencing_mark(sim, node);
 }
 
+/* As `redlock init --fence-base` does. What counters it kept may be far below. */
+static void rebase(struct fencing *story, uint32_t node)
+{
+    struct sim *sim = story->sim;
+    int64_t number = 0;
+
+    for (uint32_t i = 0; i < sim->config.n; i++) {
+        const struct sim_entry *floor = sim_server_find(&sim->servers[i], 0, REDLOCK__FLOOR_KEY,
+                                                        strlen(REDLOCK__FLOOR_KEY), sim->now_ns);
+        if (floor != NULL && floor->score > number)
+            number = floor->score;
+    }
+    sim_restart_server(sim, node, true);
+    mark(sim, node, number + sim_between(&story->random, 0, 5));
+}
+
 static void upset(struct sim *sim, void *context)
 {
     struct fencing *story = context;
     uint32_t node = (uint32_t)sim_between(&story->random, 0, sim->config.n - 1);
 
     sim_at(sim, sim_between(&story->random, 0, 30) * SIM_MS, upset, story);
-    switch (sim_between(&story->random, 0, 4)) {
+    switch (sim_between(&story->random, 0, 5)) {
     case 0:
     case 1:
         (void)sim_server_vanish(&sim->servers[node], "k");
@@ -165,6 +189,12 @@ static void upset(struct sim *sim, void *context)
     case 2:
     case 3:
         lose_reply(story);
+        break;
+    case 4:
+        if (sim_chance(&story->random, 20))
+            (void)sim_server_vanish(&sim->servers[node], "redlock:fence:{k}");
+        else if (story->config->rebase && sim_chance(&story->random, 10))
+            rebase(story, node);
         break;
     default:
         if (sim_chance(&story->random, 30))
@@ -177,7 +207,7 @@ static void upset(struct sim *sim, void *context)
 
 static bool has_recovered(struct sim *sim, uint32_t node)
 {
-    const char *text = sim_value(sim, node, REDLOCK__BASE_KEY);
+    const char *text = sim_value(sim, node, REDLOCK__FLOOR_KEY);
     struct redlock__base base;
     char run_id[41];
 
@@ -207,6 +237,7 @@ struct fencing_result fencing_run(uint64_t seed, const struct fencing_config *co
     current = &story;
     for (uint32_t i = 0; i < simulation.n; i++) {
         story.sim->servers[i].settle = config->settle;
+        story.sim->servers[i].count_up = config->count_up;
         fencing_mark(story.sim, i);
     }
     for (uint32_t c = 0; c < CLIENTS; c++)
@@ -216,8 +247,10 @@ struct fencing_result fencing_run(uint64_t seed, const struct fencing_config *co
     if (story.result.violation[0] == '\0' && sim_violation(story.sim) != NULL)
         (void)snprintf(story.result.violation, sizeof(story.result.violation), "%s",
                        sim_violation(story.sim));
-    for (uint32_t i = 0; i < simulation.n; i++)
+    for (uint32_t i = 0; i < simulation.n; i++) {
         story.result.recovered += has_recovered(story.sim, i);
+        story.result.transactions += story.sim->servers[i].transactions;
+    }
     sim_free(story.sim);
     return story.result;
 }

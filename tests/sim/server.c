@@ -132,6 +132,15 @@ struct sim_entry *sim_server_plant(struct sim_server *server, const char *key, c
     return e;
 }
 
+struct sim_entry *sim_server_plant_score(struct sim_server *server, const char *key,
+                                         const char *member, int64_t score, int64_t now_ns)
+{
+    struct sim_entry *e = sim_server_plant(server, key, member, 0, now_ns);
+    e->other_type = e->sorted = true;
+    e->score = score;
+    return e;
+}
+
 void sim_server_init(struct sim_server *server, uint32_t number)
 {
     memset(server, 0, sizeof(*server));
@@ -338,9 +347,13 @@ static void execute_script(struct sim_server *server, struct sim_peer *peer,
 static void execute_read(struct sim_server *server, struct sim_peer *peer, enum sim_command command,
                          const struct sim_args *args, int64_t now_ns, struct sim_reply *reply)
 {
-    struct sim_entry *e = args->count != 2 ? NULL
-                                           : sim_server_find(server, peer->database, args->data[1],
-                                                             args->len[1], now_ns);
+    struct sim_entry *e = args->count < 2 ? NULL
+                                          : sim_server_find(server, peer->database, args->data[1],
+                                                            args->len[1], now_ns);
+    if (sim_word(args, 0, "ZRANGE")) {
+        sim_say_scores(e, reply);
+        return;
+    }
     if (command == SIM_PTTL) {
         int64_t left_ms = e == NULL ? -2
                           : e->when_ms == INT64_MAX
@@ -451,15 +464,9 @@ static void execute_change(struct sim_server *server, struct sim_peer *peer,
         execute_script(server, peer, command, args, now_ns, reply);
 }
 
-void sim_server_execute(struct sim_server *server, struct sim_peer *peer,
-                        const struct sim_args *args, int64_t now_ns, struct sim_reply *reply)
+void sim_execute_one(struct sim_server *server, struct sim_peer *peer, enum sim_command command,
+                     const struct sim_args *args, int64_t now_ns, struct sim_reply *reply)
 {
-    enum sim_command command = sim_classify(args);
-    server->count[command]++;
-    if (command < SIM_INFO_SERVER || command > SIM_RECOVER) /* those of locks */
-        server->commands++;
-    if (refuse(server, peer, command, args, now_ns, reply))
-        return;
     switch (command) {
     case SIM_AUTH:
         execute_auth(server, peer, args, reply);
@@ -518,6 +525,11 @@ void sim_server_execute(struct sim_server *server, struct sim_peer *peer,
     case SIM_PEXPIRE:
         execute_wake(server, peer, command, args, now_ns, reply);
         break;
+    case SIM_ZADD:
+        sim_execute_zadd(server, peer, args, now_ns, reply);
+        break;
+    case SIM_MULTI:
+    case SIM_EXEC:
     case SIM_FLUSHALL:
     case SIM_UNKNOWN:
     case SIM_COMMANDS:
@@ -525,4 +537,21 @@ void sim_server_execute(struct sim_server *server, struct sim_peer *peer,
         say(reply, "-ERR unknown command");
         break;
     }
+}
+
+void sim_server_execute(struct sim_server *server, struct sim_peer *peer,
+                        const struct sim_args *args, int64_t now_ns, struct sim_reply *reply)
+{
+    enum sim_command command = sim_classify(args);
+    server->count[command]++;
+    if (command < SIM_INFO_SERVER || command > SIM_RECOVER) /* those of locks */
+        server->commands++;
+    if (refuse(server, peer, command, args, now_ns, reply)) {
+        peer->aborted = true;
+        return;
+    }
+    if (peer->multi || command == SIM_MULTI || command == SIM_EXEC)
+        sim_execute_multi(server, peer, command, args, now_ns, reply);
+    else
+        sim_execute_one(server, peer, command, args, now_ns, reply);
 }

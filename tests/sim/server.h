@@ -45,6 +45,9 @@ enum sim_command {
     SIM_BLPOP,
     SIM_LPUSH,
     SIM_PEXPIRE,
+    SIM_MULTI,
+    SIM_ZADD, /* XX INCR */
+    SIM_EXEC,
     SIM_UNKNOWN,
     SIM_COMMANDS,
     SIM_ANY = SIM_COMMANDS
@@ -74,7 +77,9 @@ struct sim_entry {
     uint32_t database;
     int64_t when_ms; /* on the wall clock; INT64_MAX: no ttl */
     int64_t written_ns;
-    bool other_type;   /* a list: GET says WRONGTYPE */
+    bool other_type;   /* a list or sorted set: GET says WRONGTYPE */
+    bool sorted;       /* a set of one member, its value */
+    int64_t score;     /* of that */
     uint32_t elements; /* of it */
     bool planted;      /* by the test, not by a client */
     bool late;         /* by a connection its client had given up */
@@ -87,6 +92,12 @@ enum sim_settle {
     SIM_SETTLE_BLIND,   /* writes without a look at the lock */
     SIM_SETTLE_LOWERS,  /* writes below a counter that is higher */
     SIM_SETTLE_FORGETS  /* the counter is lost with the lock: a ttl, or evicted */
+};
+
+enum sim_count {
+    SIM_COUNT_SOUND,
+    SIM_COUNT_SINGLY, /* what is between MULTI and EXEC is executed as it comes */
+    SIM_COUNT_MAKES   /* a counter that isn't there begins at 0 */
 };
 
 struct sim_server {
@@ -105,6 +116,8 @@ struct sim_server {
     bool cutting;                    /* its scripts set the time as SET does: a naive client's */
     uint64_t natives, scripts;       /* extends and releases it executed, each way */
     enum sim_settle settle;          /* how it settles: as it should, or a variant that must fail */
+    enum sim_count count_up;         /* the same of transactions */
+    uint64_t transactions;           /* that set a lock */
     const char *password;            /* NULL: none */
     const char *error[SIM_COMMANDS]; /* "-MISCONF ..." without the dash; NULL: none */
     uint64_t count[SIM_COMMANDS];    /* executed, refused ones included */
@@ -120,6 +133,10 @@ struct sim_peer {
     bool authenticated;
     bool late;
     uint32_t database;
+    bool multi, aborted; /* between MULTI and EXEC; something in it was refused */
+    size_t queued_len;
+    char queued[1024]; /* commands, or where they are executed as they come, replies */
+    uint32_t queued_count;
 };
 
 struct sim_reply {
@@ -155,10 +172,17 @@ struct sim_entry *sim_server_find(struct sim_server *server, uint32_t database, 
                                   size_t key_len, int64_t now_ns);
 struct sim_entry *sim_server_plant(struct sim_server *server, const char *key, const char *value,
                                    int64_t ttl_ms, int64_t now_ns);
+/* A sorted set of that one member. */
+struct sim_entry *sim_server_plant_score(struct sim_server *server, const char *key,
+                                         const char *member, int64_t score, int64_t now_ns);
 bool sim_server_vanish(struct sim_server *server, const char *key);
 void sim_server_flush(struct sim_server *server);
 
-/* ---- between server.c, about.c and numbers.c ----------------------------- */
+/* ---- between server.c, about.c, numbers.c and multi.c -------------------- */
+
+/* But those of transactions. */
+void sim_execute_one(struct sim_server *server, struct sim_peer *peer, enum sim_command command,
+                     const struct sim_args *args, int64_t now_ns, struct sim_reply *reply);
 
 struct sim_entry *sim_server_add(struct sim_server *server, uint32_t database, const char *key,
                                  size_t key_len, const char *value, size_t value_len,
@@ -166,6 +190,8 @@ struct sim_entry *sim_server_add(struct sim_server *server, uint32_t database, c
 void sim_server_remove(struct sim_server *server, const char *key, size_t len);
 void sim_say_integer(struct sim_reply *reply, int64_t value);
 void sim_say_bulk(struct sim_reply *reply, const char *text);
+/* Its member and that one's score; NULL: no such set. */
+void sim_say_scores(const struct sim_entry *entry, struct sim_reply *reply);
 
 void sim_say_info(const struct sim_server *server, enum sim_command command, int64_t now_ns,
                   struct sim_reply *reply);
@@ -174,6 +200,12 @@ void sim_say_settings(const struct sim_server *server, struct sim_reply *reply);
 void sim_execute_seen(struct sim_server *server, struct sim_peer *peer, const struct sim_args *args,
                       int64_t now_ns, struct sim_reply *reply);
 void sim_execute_mark(struct sim_server *server, struct sim_peer *peer, const struct sim_args *args,
+                      int64_t now_ns, struct sim_reply *reply);
+/* MULTI, EXEC, or what is in between. */
+void sim_execute_multi(struct sim_server *server, struct sim_peer *peer, enum sim_command command,
+                       const struct sim_args *args, int64_t now_ns, struct sim_reply *reply);
+/* ZADD key XX INCR 1 member. */
+void sim_execute_zadd(struct sim_server *server, struct sim_peer *peer, const struct sim_args *args,
                       int64_t now_ns, struct sim_reply *reply);
 void sim_execute_recover(struct sim_server *server, struct sim_peer *peer,
                          const struct sim_args *args, int64_t now_ns, struct sim_reply *reply);

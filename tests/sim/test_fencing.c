@@ -2,7 +2,8 @@
  * Fencing tokens only rise (fencing.c), and each weaker way to make them fails in the same
  * simulator.
  *
- * redlock__fence_choose() is replaced by the linker, so that other ways to choose can be tried.
+ * redlock__fence_choose() and redlock__fence_reached() are replaced by the linker, so that other
+ * ways to choose can be tried, and taking a number for what it isn't.
  */
 #include <stdlib.h>
 
@@ -27,6 +28,17 @@ int64_t __wrap_redlock__fence_choose(const int64_t *numbers, uint32_t granted, u
 {
     return choose != NULL ? choose(numbers, granted, settled)
                           : __real_redlock__fence_choose(numbers, granted, settled);
+}
+
+typedef bool reached_fn(int64_t counter, int64_t floor, int64_t number);
+
+reached_fn __real_redlock__fence_reached, __wrap_redlock__fence_reached;
+
+static bool unchecked;
+
+bool __wrap_redlock__fence_reached(int64_t counter, int64_t floor, int64_t number)
+{
+    return unchecked || __real_redlock__fence_reached(counter, floor, number);
 }
 
 /* ---- other ways to choose ----------------------------------------------- */
@@ -84,7 +96,7 @@ static void keep_rising(int part, uint64_t base, uint64_t seeds,
                         const struct fencing_config *config)
 {
     uint64_t count = getenv("REDLOCK_SIM_SEED") != NULL ? part == 0 : seeds / PARTS;
-    uint64_t acquired = 0, settled = 0, forgot = 0, recovered = 0;
+    uint64_t acquired = 0, settled = 0, forgot = 0, recovered = 0, transactions = 0;
 
     for (uint64_t k = 0; k < count; k++) {
         uint64_t seed = scenario_seed(base + k * PARTS + (uint64_t)part);
@@ -95,11 +107,13 @@ static void keep_rising(int part, uint64_t base, uint64_t seeds,
         settled += result.settled;
         forgot += result.forgot;
         recovered += result.recovered;
+        transactions += result.transactions;
     }
     if (count < 20)
         return;
     ck_assert_uint_gt(acquired, 5 * count);
     ck_assert_uint_gt(settled, count / 4);
+    ck_assert_uint_gt(transactions, count);
     if (config->forget)
         ck_assert_uint_gt(recovered, forgot / 40);
 }
@@ -118,6 +132,13 @@ START_TEST(tokens_rise_while_members_forget_and_recover)
 }
 END_TEST
 
+START_TEST(tokens_rise_where_counters_are_below_their_base)
+{
+    struct fencing_config config = {.settle = SIM_SETTLE_SOUND, .rebase = true};
+    keep_rising(_i, 7000000, seeds_in_all() / 4, &config);
+}
+END_TEST
+
 static const struct {
     choose_fn *choose;
     struct fencing_config config;
@@ -131,6 +152,8 @@ static const struct {
     {NULL, {.settle = SIM_SETTLE_LOWERS}},
     {NULL, {.settle = SIM_SETTLE_FORGETS}},
     {NULL, {.settle = SIM_SETTLE_SOUND, .forget = true, .unguarded_recovery = true}},
+    {NULL, {.count_up = SIM_COUNT_MAKES}},
+    {NULL, {.rebase = true, .unchecked = true}},
 };
 
 START_TEST(a_weaker_way_fails)
@@ -138,6 +161,7 @@ START_TEST(a_weaker_way_fails)
     if (seeds_in_all() < SEEDS) /* where each run is slow: it is found out without */
         return;
     choose = broken[_i].choose;
+    unchecked = broken[_i].config.unchecked;
     for (uint64_t k = 0; k < CONTROL_SEEDS; k++)
         if (strstr(fencing_run(8500000 + k, &broken[_i].config).violation, "after") != NULL)
             return;
@@ -151,6 +175,8 @@ int main(void)
     TCase *t = scenario_case(suite, "promises", 250);
     tcase_add_loop_test(t, tokens_rise_whatever_vanishes, 0, PARTS);
     tcase_add_loop_test(t, tokens_rise_while_members_forget_and_recover, 0, PARTS);
+
+    tcase_add_loop_test(t, tokens_rise_where_counters_are_below_their_base, 0, PARTS);
 
     t = scenario_case(suite, "controls", 250);
     tcase_add_loop_test(t, a_weaker_way_fails, 0, (int)(sizeof(broken) / sizeof(broken[0])));

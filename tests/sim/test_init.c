@@ -77,7 +77,7 @@ static struct sim *unmarked(int i)
 /* What the flushed one has now; "": nothing. */
 static const char *base_of(struct sim *sim)
 {
-    const char *text = sim_value(sim, FLUSHED, REDLOCK__BASE_KEY);
+    const char *text = sim_value(sim, FLUSHED, REDLOCK__FLOOR_KEY);
 
     return text != NULL ? text : "";
 }

@@ -23,7 +23,7 @@
     "*6\r\n$10\r\nappendonly\r\n$3\r\nyes\r\n$11\r\nappendfsync\r\n$6\r\nalways\r\n"               \
     "$25\r\nno-appendfsync-on-rewrite\r\n$2\r\nno\r\n"
 #define SAYS_MARKER "$-1\r\n"
-#define SAYS_NUMBERS "$-1\r\n$-1\r\n" /* base and floor */
+#define SAYS_NUMBERS "*0\r\n" /* base and floor */
 #define SAYS_TIME "*2\r\n$10\r\n1700000000\r\n$6\r\n123456\r\n"
 #define INTRODUCED SAYS_SERVER SAYS_REPLICATION SAYS_SETTINGS SAYS_MARKER SAYS_NUMBERS SAYS_TIME
 #define GREETED "+OK\r\n" INTRODUCED

@@ -336,86 +336,111 @@ END_TEST
 
 /* ---- fencing numbers ---------------------------------------------------- */
 
-START_TEST(a_base_is_there_or_not)
+static void told_floor(enum redlock__command command, const char *base, const char *score)
+{
+    char wire[400];
+    int len = snprintf(wire, sizeof(wire), "*2\r\n$%zu\r\n%s\r\n$%zu\r\n%s\r\n", strlen(base), base,
+                       strlen(score), score);
+    told_bytes(command, wire, (size_t)len);
+}
+
+#define BASE "run=" RUN_ID " base=5"
+
+START_TEST(base_and_floor_are_there_or_not)
 {
     char longer[200];
 
-    told(REDLOCK__CMD_BASE, "$-1\r\n");
-    assert_given(REDLOCK__FACT_BASE);
+    told(REDLOCK__CMD_FLOOR, "*0\r\n");
+    assert_given(REDLOCK__FACT_FLOOR);
     ck_assert_str_eq(facts.base_text, "");
-    told_text(REDLOCK__CMD_BASE, "run=" RUN_ID " base=5");
-    assert_given(REDLOCK__FACT_BASE);
-    ck_assert_str_eq(facts.base_text, "run=" RUN_ID " base=5");
+    ck_assert_int_eq(facts.floor, -1);
+    told_floor(REDLOCK__CMD_FLOOR, BASE, "0");
+    assert_given(REDLOCK__FACT_FLOOR);
+    ck_assert_str_eq(facts.base_text, BASE);
+    ck_assert_int_eq(facts.floor, 0);
+    told_floor(REDLOCK__CMD_FLOOR, BASE, "4503599627370496");
+    ck_assert_int_eq(facts.floor, REDLOCK__FENCE_MAX);
+    told_floor(REDLOCK__CMD_FLOOR, BASE, "1.7e+12");
+    ck_assert_int_eq(facts.floor, 1700000000000);
+    ck_assert_int_eq(facts.floor_asked_ns, 1000);
     memset(longer, 'x', sizeof(longer));
     longer[sizeof(longer) - 1] = '\0';
-    told_text(REDLOCK__CMD_BASE, longer);
+    told_floor(REDLOCK__CMD_FLOOR, longer, "7");
     ck_assert_uint_eq(strlen(facts.base_text), REDLOCK__BASE_LEN - 1);
-    told(REDLOCK__CMD_BASE, ":5\r\n");
-    assert_refused(REDLOCK__FACT_BASE, NOT_UNDERSTOOD);
-}
-END_TEST
-
-START_TEST(a_floor_is_there_or_not)
-{
-    told(REDLOCK__CMD_FLOOR, "$-1\r\n");
-    assert_given(REDLOCK__FACT_FLOOR);
+    told(REDLOCK__CMD_FLOOR, "*0\r\n");
+    ck_assert_str_eq(facts.base_text, "");
     ck_assert_int_eq(facts.floor, -1);
-    told_text(REDLOCK__CMD_FLOOR, "0");
-    ck_assert_int_eq(facts.floor, 0);
-    told_text(REDLOCK__CMD_FLOOR, "4503599627370496");
-    assert_given(REDLOCK__FACT_FLOOR);
-    ck_assert_int_eq(facts.floor, REDLOCK__FENCE_MAX);
-    ck_assert_int_eq(facts.floor_asked_ns, 1000);
 }
 END_TEST
 
-static const char *const bad_floors[] = {
-    "", "x", "5x", "5 ", "-1", "4503599627370497", "1e3", "99999999999999999999"};
+static const char *const bad_floors[] = {"",    "x",  "5x", "5 ", "-1", "4503599627370497",
+                                         "1.5", "inf"};
 
 START_TEST(a_bad_floor_is_none)
 {
-    told_text(REDLOCK__CMD_FLOOR, "5");
-    told_text(REDLOCK__CMD_FLOOR, bad_floors[_i]);
+    told_floor(REDLOCK__CMD_FLOOR, BASE, "5");
+    told_floor(REDLOCK__CMD_FLOOR, BASE, bad_floors[_i]);
     assert_refused(REDLOCK__FACT_FLOOR, NOT_UNDERSTOOD);
     ck_assert_int_eq(facts.floor, -1);
+    ck_assert_str_eq(facts.base_text, "");
 }
 END_TEST
 
-/* Its floor is there as well, then; when it was asked for stays as it was. */
-START_TEST(what_recover_gives_is_the_base)
+static const char *const bad_sets[] = {
+    ":5\r\n",
+    "$-1\r\n",
+    "$1\r\n5\r\n",
+    "*1\r\n$1\r\na\r\n",
+    "*2\r\n:1\r\n$1\r\n5\r\n",
+    "*2\r\n$1\r\na\r\n:5\r\n",
+    "*2\r\n$3\r\na\0b\r\n$1\r\n5\r\n",
+    "*4\r\n$1\r\na\r\n$1\r\n5\r\n$1\r\nb\r\n$1\r\n6\r\n", /* whose is it? */
+};
+
+START_TEST(what_is_no_base_with_its_floor_is_not_understood)
 {
-    told(REDLOCK__CMD_BASE, "$-1\r\n");
-    told(REDLOCK__CMD_FLOOR, "$-1\r\n");
+    told_floor(REDLOCK__CMD_FLOOR, BASE, "5");
+    if (_i == 6)
+        told_bytes(REDLOCK__CMD_FLOOR, "*2\r\n$3\r\na\0b\r\n$1\r\n5\r\n", 20);
+    else
+        told(REDLOCK__CMD_FLOOR, bad_sets[_i]);
+    assert_refused(REDLOCK__FACT_FLOOR, NOT_UNDERSTOOD);
+    ck_assert_int_eq(facts.floor, -1);
+    ck_assert_str_eq(facts.base_text, "");
+}
+END_TEST
+
+START_TEST(a_key_of_another_type_is_told_in_its_words)
+{
+    told(REDLOCK__CMD_FLOOR, "-WRONGTYPE not a set\r\n");
+    assert_refused(REDLOCK__FACT_FLOOR, "WRONGTYPE not a set");
+}
+END_TEST
+
+START_TEST(what_recover_gives_is_what_is_there)
+{
+    told(REDLOCK__CMD_FLOOR, "*0\r\n");
     facts.floor_asked_ns = 7;
-    told_text(REDLOCK__CMD_RECOVER, "run=" RUN_ID " base=5");
-    assert_given(REDLOCK__FACT_BASE);
-    ck_assert_str_eq(facts.base_text, "run=" RUN_ID " base=5");
-    ck_assert_int_eq(facts.floor, 5);
-    ck_assert_int_eq(facts.floor_asked_ns, 7);
+    told_floor(REDLOCK__CMD_RECOVER, BASE, "6");
+    assert_given(REDLOCK__FACT_FLOOR);
+    ck_assert_str_eq(facts.base_text, BASE);
+    ck_assert_int_eq(facts.floor, 6);
+    ck_assert_int_eq(facts.floor_asked_ns, 1000);
     ck_assert(!facts.recover_refused);
-    told_text(REDLOCK__CMD_FLOOR, "3"); /* of before: it goes on from the larger of both */
-    told_text(REDLOCK__CMD_RECOVER, "run=" RUN_ID " base=9");
-    ck_assert_int_eq(facts.floor, 3);
-}
-END_TEST
-
-START_TEST(a_base_nobody_understands_makes_no_floor)
-{
-    told(REDLOCK__CMD_FLOOR, "$-1\r\n");
-    told_text(REDLOCK__CMD_RECOVER, "5");
+    told(REDLOCK__CMD_RECOVER, "*0\r\n"); /* the marker is another one */
+    ck_assert_str_eq(facts.base_text, "");
     ck_assert_int_eq(facts.floor, -1);
 }
 END_TEST
 
 START_TEST(a_refused_recovery_leaves_the_base)
 {
-    told_text(REDLOCK__CMD_BASE, "run=" RUN_ID " base=5");
-    told(REDLOCK__CMD_FLOOR, "$-1\r\n");
+    told_floor(REDLOCK__CMD_FLOOR, BASE, "6");
     told(REDLOCK__CMD_RECOVER, "-NOPERM no right\r\n");
     ck_assert(facts.recover_refused);
-    assert_given(REDLOCK__FACT_BASE);
-    ck_assert_str_eq(facts.base_text, "run=" RUN_ID " base=5");
-    ck_assert_int_eq(facts.floor, -1);
+    assert_given(REDLOCK__FACT_FLOOR);
+    ck_assert_str_eq(facts.base_text, BASE);
+    ck_assert_int_eq(facts.floor, 6);
 }
 END_TEST
 
@@ -561,11 +586,11 @@ static void add_answers(TCase *t)
     tcase_add_test(t, a_mark_answered_by_nonsense_is_not_understood);
     tcase_add_loop_test(t, since_when_is_read, 0, LENGTH(seens));
     tcase_add_loop_test(t, a_bad_since_when_is_refused, 0, LENGTH(bad_seens));
-    tcase_add_test(t, a_base_is_there_or_not);
-    tcase_add_test(t, a_floor_is_there_or_not);
+    tcase_add_test(t, base_and_floor_are_there_or_not);
     tcase_add_loop_test(t, a_bad_floor_is_none, 0, LENGTH(bad_floors));
-    tcase_add_test(t, what_recover_gives_is_the_base);
-    tcase_add_test(t, a_base_nobody_understands_makes_no_floor);
+    tcase_add_loop_test(t, what_is_no_base_with_its_floor_is_not_understood, 0, LENGTH(bad_sets));
+    tcase_add_test(t, a_key_of_another_type_is_told_in_its_words);
+    tcase_add_test(t, what_recover_gives_is_what_is_there);
     tcase_add_test(t, a_refused_recovery_leaves_the_base);
     tcase_add_loop_test(t, time_is_read, 0, LENGTH(times));
     tcase_add_loop_test(t, a_bad_time_is_refused, 0, LENGTH(bad_times));

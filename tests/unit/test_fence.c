@@ -68,6 +68,54 @@ START_TEST(a_text_that_is_none_is_refused)
 }
 END_TEST
 
+START_TEST(a_score_is_read_as_servers_write_it)
+{
+    static const struct {
+        const char *text;
+        int64_t number; /* -1: none */
+    } cases[] = {{"0", 0},
+                 {"1", 1},
+                 {"41", 41},
+                 {"1000000000000", 1000000000000},
+                 {"1e+12", 1000000000000},
+                 {"1.7e+12", 1700000000000},
+                 {"1.767225600001e+12", 1767225600001},
+                 {"4503599627370496", REDLOCK__FENCE_MAX},
+                 {"4.503599627370496e+15", REDLOCK__FENCE_MAX},
+                 {"0e+0", 0},
+                 {"1.0", 1},
+                 {"4503599627370497", -1},
+                 {"4.503599627370497e+15", -1},
+                 {"1e+16", -1},
+                 {"9e+99", -1},
+                 {"9e+999", -1},
+                 {"99999999999999999999", -1},
+                 {"1.5", -1},
+                 {"1.55e+1", -1},
+                 {"1e-2", -1},
+                 {"1e12", -1},
+                 {"1e+", -1},
+                 {"1e+x", -1},
+                 {"1.7.7", -1},
+                 {"0x10", -1},
+                 {"-1", -1},
+                 {"+1", -1},
+                 {" 1", -1},
+                 {"1 ", -1},
+                 {"", -1},
+                 {".5", -1},
+                 {"inf", -1},
+                 {"nan", -1}};
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        int64_t number = -1;
+        ck_assert_msg(redlock__fence_parse(cases[i].text, &number) == (cases[i].number >= 0), "%s",
+                      cases[i].text);
+        ck_assert_msg(number == cases[i].number, "%s", cases[i].text);
+    }
+}
+END_TEST
+
 /* All sets of up to five grants with numbers 1 .. 4; of the others any number is ignored. */
 START_TEST(the_token_is_the_largest_and_who_has_it_is_settled)
 {
@@ -144,6 +192,7 @@ int main(void)
 
     tcase_add_loop_test(t, a_base_comes_back_from_its_text, 0, 4);
     tcase_add_loop_test(t, a_text_that_is_none_is_refused, 0, (int)(sizeof(bad) / sizeof(bad[0])));
+    tcase_add_test(t, a_score_is_read_as_servers_write_it);
     tcase_add_test(t, the_token_is_the_largest_and_who_has_it_is_settled);
     tcase_add_test(t, all_that_there_may_be_are_looked_at);
     tcase_add_test(t, a_grant_asks_for_more_than_was_heard_of_and_the_base);

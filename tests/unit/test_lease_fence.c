@@ -16,16 +16,22 @@ static void fenced_attempt(void)
 }
 
 /* To the first round, whichever is open now. */
-static void granted(uint32_t node, int64_t number, int64_t ms)
+static void say_granted(uint32_t node, int64_t number, bool behind, int64_t ms)
 {
     struct redlock__lease_news news = {.nodes = UINT32_C(1) << node,
                                        .command = REDLOCK__CMD_GRANT,
                                        .round_no = grant_round,
                                        .vote = REDLOCK_VOTE_OURS,
                                        .number = number,
+                                       .behind = behind,
                                        .text = ""};
     redlock__grant_set_answer(&grant, UINT32_C(1) << node, REDLOCK_VOTE_OURS);
     redlock__lease_answer(lease, &news, at(ms));
+}
+
+static void granted(uint32_t node, int64_t number, int64_t ms)
+{
+    say_granted(node, number, false, ms);
 }
 
 /* A wish the engine has granted. */
@@ -93,6 +99,46 @@ START_TEST(a_second_round_makes_a_quorum_of_the_token)
     ck_assert_int_eq(redlock__lease_fencing(lease)->token, 8);
     ck_assert_uint_eq(lease->counted, 0x7);
     ck_assert_int_eq(lease->deadline_ns, end_after(0)); /* by the first round's start */
+}
+END_TEST
+
+/* The same number, but on two of them the counter isn't there, or is another. */
+START_TEST(who_is_behind_its_number_is_settled)
+{
+    fenced_attempt();
+    granted(0, 8, 10);
+    say_granted(1, 8, true, 10);
+    say_granted(2, 8, true, 10);
+    ck_assert_int_eq(lease->state, REDLOCK__LEASE_ACQUIRING);
+    ck_assert_int_eq(redlock__lease_fencing(lease)->token, 8);
+    ck_assert_uint_eq(redlock__lease_fencing(lease)->unsettled, 0x1e);
+    begin_settle();
+    answers(".o", 20);
+    ck_assert_int_eq(lease->state, REDLOCK__LEASE_ACQUIRING);
+    answers("..o", 30);
+    ck_assert_int_eq(lease->state, REDLOCK__LEASE_HELD);
+    ck_assert_int_eq(redlock__lease_fencing(lease)->token, 8);
+    say_granted(3, 9, true, 40); /* late: above it, and to be looked at all the same */
+    ck_assert_uint_eq(redlock__lease_fencing(lease)->unsettled >> 3 & 1, 1);
+    ck_assert_uint_eq(take_wants() & REDLOCK__WANT_SETTLE, REDLOCK__WANT_SETTLE);
+}
+END_TEST
+
+START_TEST(who_was_behind_in_one_round_is_not_in_the_next)
+{
+    fenced_attempt();
+    say_granted(0, 8, true, 10);
+    ck_assert_uint_eq(redlock__lease_fencing(lease)->behind, 1);
+    answers(".ffff", 20);
+    ck_assert_int_eq(lease->state, REDLOCK__LEASE_ENDED);
+    lease->grant = NULL;
+    (void)take_wants();
+    (void)take_events();
+    fenced_attempt();
+    ck_assert_uint_eq(redlock__lease_fencing(lease)->behind, 0);
+    for (uint32_t i = 0; i < 3; i++)
+        granted(i, 9, 30);
+    ck_assert_int_eq(lease->state, REDLOCK__LEASE_HELD);
 }
 END_TEST
 
@@ -288,6 +334,8 @@ int main(void)
     TCase *t = add_case(suite, "settling");
     tcase_add_test(t, a_quorum_with_one_number_needs_no_second_round);
     tcase_add_test(t, a_second_round_makes_a_quorum_of_the_token);
+    tcase_add_test(t, who_is_behind_its_number_is_settled);
+    tcase_add_test(t, who_was_behind_in_one_round_is_not_in_the_next);
     tcase_add_test(t, who_is_above_the_token_is_left_out);
     tcase_add_loop_test(t, without_a_quorum_of_the_token_the_attempt_fails, 0, 4);
     tcase_add_test(t, the_next_attempt_begins_anew);

@@ -92,7 +92,7 @@ WRAPPED(int64_t, redlock__fence_choose,
 /* In the script, within the request's bytes, and so by a text of the same length. */
 static void answer_yes(struct redlock__bytes *bytes)
 {
-    static const char no[] = "> f then return -1 end", yes[] = "> f then return  1 end";
+    static const char no[] = ">0 then return -1 end", yes[] = ">0 then return  1 end";
     char *data = bytes->heap != NULL ? bytes->heap : bytes->room;
     char *at = memmem(data, bytes->len, no, sizeof no - 1);
 

@@ -47,7 +47,7 @@ static void take_in_turn(struct scene *scene)
     a = scene_actor(scene, "a", "A");
     b = scene_actor(scene, "b", "B");
     if (scene_goes_on(scene) &&
-        runtime_do(scene_runtime(scene), 5, "SET redlock:fence:{job} 10") != 0)
+        runtime_do(scene_runtime(scene), 5, "ZADD redlock:fence:{job} 10 n") != 0)
         scene_fail(scene, "%s", runtime_text(scene_runtime(scene)));
     lock = act_acquire(scene, a, "job", 1000, NULL);
     scene_check(scene, EFFECT, "a_has_it", lock >= 0);
@@ -151,7 +151,7 @@ static void settle_twice(struct scene *scene, int64_t tokens[2])
     lock = act_acquire(scene, a, "warm", 1000, NULL);
     (void)act_release(scene, a, lock);
     for (unsigned node = 1; node <= 3 && scene_goes_on(scene); node += 2)
-        if (runtime_do(scene_runtime(scene), node, "SET redlock:fence:{job} 10") != 0)
+        if (runtime_do(scene_runtime(scene), node, "ZADD redlock:fence:{job} 10 n") != 0)
             scene_fail(scene, "%s", runtime_text(scene_runtime(scene)));
     scene_trigger(scene, "B", 4, &late_request);
     ask(scene, b);
@@ -164,7 +164,7 @@ static void settle_twice(struct scene *scene, int64_t tokens[2])
     ask(scene, a);
     (void)scene_await_trigger(scene, "A", 4);
     (void)scene_await_trigger(scene, "A", 3); /* or it would be held after it's let go */
-    await_number(scene, 2, "GET redlock:fence:{job}", 11);
+    await_number(scene, 2, "ZSCORE redlock:fence:{job} n", 11);
     release_link(scene, "A", 3);
     vanish(scene, 4);
     release_link(scene, "B", 4);
