@@ -194,14 +194,22 @@ void redlock__engine_say(struct redlock__engine *engine, int level, const char *
 /* Takes in what the nodes have to tell and serves the work list, until both are empty. */
 void redlock__engine_run(struct redlock__engine *engine, int64_t now_ns);
 
-/* To the owner of a request of a grant: what node i said to it. */
-void redlock__engine_deliver(struct redlock__engine *engine, uint32_t node,
-                             const struct redlock__node_event *event, int64_t now_ns);
+/* A node became ready or went down: rounds that waited for it, removals it was owed. */
+void redlock__engine_phase_changed(struct redlock__engine *engine, uint32_t i, int64_t now_ns);
 
 void redlock__engine_start_inspection(struct redlock__engine *engine,
                                       struct redlock__inspection *inspection, int64_t now_ns);
 void redlock__engine_free_inspection_if_done(struct redlock__engine *engine,
                                              struct redlock__inspection *inspection);
+
+/* ---- news.c ---- */
+
+/* Takes in all that nodes in `news` have to tell. False: it was only what was expected. */
+bool redlock__news_take(struct redlock__engine *engine, int64_t now_ns);
+
+/* To the owner of a request of a grant: what node i said to it. */
+void redlock__engine_deliver(struct redlock__engine *engine, uint32_t node,
+                             const struct redlock__node_event *event, int64_t now_ns);
 
 /* ---- watch.c ---- */
 

@@ -20,36 +20,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "node_state.h"
 #include "random.h"
-#include "reading.h"
 #include "validity.h"
 
 #define FIRST_OUT ((size_t)4096)
-
-struct redlock__node {
-    struct redlock__node_seen seen; /* comes first: see node.h */
-    struct redlock__node_config config;
-    char text[REDLOCK_TEXT_LEN];
-
-    struct redlock__ring ring; /* dropped ones included */
-    uint32_t dropped;          /* at the head */
-    uint32_t greeting;         /* greeting commands owed: behind the dropped */
-    int64_t overdue_ns;        /* deadlines up to here are missed: as last told */
-    struct redlock__facts facts;
-
-    uint64_t sent; /* bytes of this connection taken by the driver */
-
-    struct redlock__replies replies; /* of this connection */
-    struct redlock__reading reading; /* of the oldest request */
-    int64_t received_ns;             /* when the last byte came */
-
-    int64_t connecting_since_ns; /* of the present or last connect */
-    bool securing;               /* in it: only the handshake of TLS is missing */
-    int64_t ready_since_ns;
-    int64_t pause_ms; /* before the connect after the next failure; 0: at once */
-    uint64_t random;
-    uint64_t connects, disconnects;
-};
 
 /* ---- queue and output --------------------------------------------------- */
 
@@ -230,40 +205,10 @@ fail(struct redlock__node *node, int64_t now_ns, const char *format, ...)
 
 /* ---- greeting ----------------------------------------------------------- */
 
-static bool greet(struct redlock__node *node, enum redlock__command command,
-                  struct redlock__bytes *bytes, int64_t now_ns)
+bool redlock__node_append(struct redlock__node *node, const struct redlock__tag *tag,
+                          const struct redlock__bytes *bytes, int64_t now_ns)
 {
-    struct redlock__tag tag = {.command = command};
-    bool queued =
-        append(node, &tag, redlock__bytes_data(bytes), bytes->len, REDLOCK__NEVER, now_ns);
-    node->greeting += queued ? 1 : 0;
-    redlock__bytes_free(bytes);
-    return queued;
-}
-
-/* What we want to know before the first vote. The clock comes last: nothing slow in between. */
-static const enum redlock__command introduction[] = {
-    REDLOCK__CMD_INFO_SERVER, REDLOCK__CMD_INFO_REPLICATION,
-    REDLOCK__CMD_SETTINGS,    REDLOCK__CMD_MARKER,
-    REDLOCK__CMD_FLOOR,       REDLOCK__CMD_TIME};
-
-static bool send_greeting(struct redlock__node *node, int64_t now_ns)
-{
-    const struct redlock__node_config *c = &node->config;
-    const char *name = c->client_name != NULL ? c->client_name : "";
-    struct redlock__bytes bytes;
-    if (c->password != NULL &&
-        !greet(node, REDLOCK__CMD_AUTH, redlock__encode_auth(&bytes, c->user, c->password), now_ns))
-        return false;
-    if (c->database != 0 &&
-        !greet(node, REDLOCK__CMD_SELECT, redlock__encode_select(&bytes, c->database), now_ns))
-        return false;
-    if (!greet(node, REDLOCK__CMD_SETNAME, redlock__encode_setname(&bytes, name), now_ns))
-        return false;
-    for (size_t i = 0; !c->plain && i < sizeof(introduction) / sizeof(introduction[0]); i++)
-        if (!greet(node, introduction[i], redlock__encode_fact(&bytes, introduction[i]), now_ns))
-            return false;
-    return true;
+    return append(node, tag, redlock__bytes_data(bytes), bytes->len, REDLOCK__NEVER, now_ns);
 }
 
 static void fail_refused(struct redlock__node *node, struct redlock__answer *answer, int64_t now_ns)
@@ -277,12 +222,8 @@ static void greeting_answered(struct redlock__node *node, const struct redisRepl
                               int64_t now_ns)
 {
     struct redlock__answer answer;
-    const struct redlock__pending asked = *redlock__ring_at(&node->ring, 0);
-    redlock__ring_pop(&node->ring);
-    redlock__decode(asked.tag.command, reply, &answer);
-    redlock__facts_take(&node->facts, asked.tag.command, reply, asked.queued_ns, now_ns);
-    node->greeting--;
-    if (answer.vote != REDLOCK_VOTE_OURS)
+
+    if (!redlock__greeting_answered(node, reply, now_ns, &answer))
         fail_refused(node, &answer, now_ns);
     else if (node->greeting == 0)
         enter(node, REDLOCK__NODE_PHASE_READY, now_ns);
@@ -598,7 +539,7 @@ void redlock__node_connected(struct redlock__node *node, int64_t now_ns)
         return;
     enter(node, REDLOCK__NODE_PHASE_GREETING, now_ns);
     node->facts = (struct redlock__facts){0};
-    if (!redlock__replies_open(&node->replies) || !send_greeting(node, now_ns))
+    if (!redlock__replies_open(&node->replies) || !redlock__greeting_send(node, now_ns))
         fail(node, now_ns, "out of memory");
 }
 

@@ -19,7 +19,7 @@ root=${1:-${REDLOCK_SOURCE_DIR:-$(cd "$(dirname "$0")/../.." && pwd)}}
 # Our own headers: module, then what it may include besides its own header and redlock.h.
 # The order is the order of dependence: nothing names what stands below it, except that
 # engine.c, init.c and what drives side links name engine_state, the private half of engine.h, and
-# lease.c names hold and pause, and record.c names lease.
+# node.c names node_state, lease.c names hold and pause, and record.c names lease.
 layers='
 error
 validity
@@ -44,7 +44,9 @@ facts         command clock fence marker
 replies
 ring          validity command
 reading       command replies ring
-node          validity random command facts replies reading ring
+node          validity random command facts ring node_state
+node_state    node reading replies ring
+greeting      node_state
 member        validity clock facts marker
 side          validity node engine_state
 wake          validity random pause command queue side engine_state
@@ -57,6 +59,7 @@ calls         validity engine_state
 serve         validity engine_state
 native        validity engine_state
 fenced        validity engine_state
+news          validity pause engine_state
 pace          validity engine_state
 probe         validity pause engine_state
 watch         validity engine_state
