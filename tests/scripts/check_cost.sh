@@ -58,13 +58,13 @@ check() { # check KIND LIMIT CALLS
     [ "$instructions" -gt 1000 ] && [ "$instructions" -le "$2" ] && [ "$calls" -le "$3" ] || failed=1
 }
 
-check unguarded 15700 24
+check unguarded 12100 24
 unguarded=$instructions
-check plain 15700 24
+check plain 12100 24
 if [ $((instructions * 100)) -gt $((unguarded * 103)) ]; then
     echo "check_cost: guard and accounting cost more than 3 %"
     failed=1
 fi
-check extend 24200 36
-check fenced 21800 24
+check extend 18200 36
+check fenced 22200 24
 [ "$failed" -eq 0 ]
