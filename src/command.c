@@ -391,6 +391,12 @@ struct redlock__bytes *redlock__encode_fact(struct redlock__bytes *bytes,
     return end(&args);
 }
 
+struct redlock__bytes *redlock__encode_discard(struct redlock__bytes *bytes)
+{
+    struct writer args = begin_with(bytes, "*1\r\n$7\r\nDISCARD\r\n");
+    return end(&args);
+}
+
 /* The key of a name's counter. */
 struct counter {
     size_t len; /* 0: the name is too long */

@@ -129,6 +129,7 @@ struct redlock__bytes *redlock__encode_settle(struct redlock__bytes *bytes, cons
 /* INFO_SERVER, INFO_REPLICATION, SETTINGS, MARKER, TIME, FLOOR, MULTI. */
 struct redlock__bytes *redlock__encode_fact(struct redlock__bytes *bytes,
                                             enum redlock__command command);
+struct redlock__bytes *redlock__encode_discard(struct redlock__bytes *bytes);
 /* life_ms: how long the key outlives the question. */
 struct redlock__bytes *redlock__encode_seen(struct redlock__bytes *bytes, const char *run_id,
                                             int64_t life_ms);

@@ -256,6 +256,8 @@ uint32_t redlock__fenced_send(struct redlock__engine *engine, struct redlock__le
 /* An answer to GRANT. */
 void redlock__fenced_answer(struct redlock__engine *engine, const struct redlock__grant *grant,
                             const struct redlock__answer *answer);
+/* A transaction, or the question for one, was refused. */
+void redlock__fenced_refused(struct redlock__engine *engine, uint32_t i, int64_t now_ns);
 /* A fenced lease's attempt is over. */
 void redlock__fenced_over(struct redlock__engine *engine, const struct redlock__lease *lease);
 

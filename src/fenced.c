@@ -12,6 +12,7 @@
 #include "validity.h"
 
 enum {
+    IS_DISCARD = 1,   /* in a tag, and so not zero */
     CALM_MS = 3600000 /* much less than REDLOCK__FENCE_TTL_MS */
 };
 
@@ -85,6 +86,19 @@ void redlock__fenced_answer(struct redlock__engine *engine, const struct redlock
         note_heard(engine, grant->name, answer->value);
     if (!is_in_step(grant, answer))
         disturb(engine, grant->name);
+}
+
+/* Where MULTI is permitted and EXEC is not, Redis before 7 would queue all that follows. What comes
+ * of it doesn't matter. */
+void redlock__fenced_refused(struct redlock__engine *engine, uint32_t i, int64_t now_ns)
+{
+    struct redlock__tag tag = {.command = REDLOCK__CMD_MULTI, .number = IS_DISCARD};
+    int64_t deadline_ns = redlock__engine_node_deadline(engine, engine->fleet.max_ttl_ms, now_ns);
+    struct redlock__bytes bytes;
+
+    (void)redlock__engine_request(engine, i, &tag, redlock__encode_discard(&bytes), deadline_ns,
+                                  now_ns);
+    redlock__bytes_free(&bytes);
 }
 
 /* ---- requests ----------------------------------------------------------- */

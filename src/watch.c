@@ -483,6 +483,9 @@ void redlock__watch_news(struct redlock__engine *engine, uint32_t i,
         redlock__init_news(engine, now_ns);
         return;
     }
+    if (command == REDLOCK__CMD_MULTI && !facts->given[REDLOCK__FACT_MULTI] &&
+        event->tag.number == 0)
+        redlock__fenced_refused(engine, i, now_ns);
     if (command == REDLOCK__CMD_FLOOR)
         engine->doubted &= ~bit_of(i);
     if (redlock__member_told(member, command, facts, now_ns)) {

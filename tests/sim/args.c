@@ -87,7 +87,7 @@ enum sim_command sim_classify(const struct sim_args *args)
         {"SET", SIM_SET},     {"GET", SIM_GET},           {"PTTL", SIM_PTTL},
         {"DEL", SIM_DEL},     {"FLUSHALL", SIM_FLUSHALL}, {"TIME", SIM_TIME},
         {"BLPOP", SIM_BLPOP}, {"LPUSH", SIM_LPUSH},       {"PEXPIRE", SIM_PEXPIRE},
-        {"MULTI", SIM_MULTI}, {"EXEC", SIM_EXEC},
+        {"MULTI", SIM_MULTI}, {"EXEC", SIM_EXEC},         {"DISCARD", SIM_DISCARD},
     };
     if (sim_word(args, 0, "ZRANGE") && is_about_itself(args) && args->count == 5)
         return SIM_MARKER;

@@ -75,6 +75,9 @@ void sim_execute_multi(struct sim_server *server, struct sim_peer *peer, enum si
     if (command == SIM_MULTI) {
         begin(peer);
         say(reply, "+OK");
+    } else if (command == SIM_DISCARD) {
+        say(reply, peer->multi ? "+OK" : "-ERR DISCARD without MULTI");
+        peer->multi = false;
     } else if (command != SIM_EXEC && server->count_up == SIM_COUNT_SINGLY) {
         sim_execute_one(server, peer, command, args, now_ns, &one);
         keep(peer, one.data, one.len);

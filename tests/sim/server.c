@@ -530,6 +530,7 @@ void sim_execute_one(struct sim_server *server, struct sim_peer *peer, enum sim_
         break;
     case SIM_MULTI:
     case SIM_EXEC:
+    case SIM_DISCARD:
     case SIM_FLUSHALL:
     case SIM_UNKNOWN:
     case SIM_COMMANDS:
@@ -550,7 +551,7 @@ void sim_server_execute(struct sim_server *server, struct sim_peer *peer,
         peer->aborted = true;
         return;
     }
-    if (peer->multi || command == SIM_MULTI || command == SIM_EXEC)
+    if (peer->multi || command == SIM_MULTI || command == SIM_EXEC || command == SIM_DISCARD)
         sim_execute_multi(server, peer, command, args, now_ns, reply);
     else
         sim_execute_one(server, peer, command, args, now_ns, reply);

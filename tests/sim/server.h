@@ -48,6 +48,7 @@ enum sim_command {
     SIM_MULTI,
     SIM_ZADD, /* XX INCR */
     SIM_EXEC,
+    SIM_DISCARD,
     SIM_UNKNOWN,
     SIM_COMMANDS,
     SIM_ANY = SIM_COMMANDS

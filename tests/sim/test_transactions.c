@@ -246,6 +246,36 @@ START_TEST(where_there_are_no_transactions_scripts_go_on)
 }
 END_TEST
 
+/* The connection is left in MULTI, as Redis 6 leaves it, and would queue whatever follows. */
+START_TEST(one_that_may_begin_and_not_end_them_is_left)
+{
+    for (uint32_t i = 0; i < N; i++)
+        sim_error(sim, i, SIM_EXEC,
+                  "NOPERM this user has no permissions to run the 'exec' command");
+    for (int k = 0; k < 5; k++)
+        (void)cycle(STEADY);
+    for (uint32_t i = 0; i < N; i++) {
+        ck_assert_uint_eq(sim->servers[i].count[SIM_MULTI], 1);
+        ck_assert_uint_eq(sim->servers[i].count[SIM_DISCARD], 1);
+    }
+    ck_assert_uint_eq(sim_present(sim, "k"), 0);
+}
+END_TEST
+
+/* The same to one whose rights were changed. */
+START_TEST(one_that_may_end_them_no_more_is_left)
+{
+    calm(STEADY);
+    for (uint32_t i = 0; i < N; i++)
+        sim_error(sim, i, SIM_EXEC,
+                  "NOPERM this user has no permissions to run the 'exec' command");
+    ck_assert_int_eq(sim_wait(sim, start(STEADY)), REDLOCK_NO_QUORUM);
+    sim_run(sim, 5 * SIM_MS);
+    for (int k = 0; k < 3; k++)
+        (void)cycle(STEADY);
+}
+END_TEST
+
 START_TEST(another_connection_is_asked_anew)
 {
     struct counts before;
@@ -486,6 +516,8 @@ int main(void)
     tcase_add_loop_test(t, one_that_turns_out_to_be_out_of_step_disturbs, 0, 3);
     tcase_add_test(t, once_an_hour_a_script_renews_the_counter);
     tcase_add_test(t, where_there_are_no_transactions_scripts_go_on);
+    tcase_add_test(t, one_that_may_begin_and_not_end_them_is_left);
+    tcase_add_test(t, one_that_may_end_them_no_more_is_left);
     tcase_add_test(t, another_connection_is_asked_anew);
     tcase_add_test(t, one_that_takes_them_no_more_is_noticed);
     tcase_add_loop_test(t, a_counter_that_expired_goes_on_from_the_floor, 0, N);
