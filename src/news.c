@@ -29,7 +29,8 @@ static void grant_answer(struct redlock__engine *engine, struct redlock__grant *
     switch (event->tag.command) {
     case REDLOCK__CMD_GRANT:
         redlock__fenced_answer(engine, grant, &event->answer);
-        if (vote == REDLOCK_VOTE_ERROR && event->tag.number != 0)
+        if (vote == REDLOCK_VOTE_ERROR && event->tag.number != 0 &&
+            !redlock__node_facts(engine->nodes[redlock__first(nodes)])->given[REDLOCK__FACT_MULTI])
             redlock__fenced_refused(engine, redlock__first(nodes), now_ns);
         if (event->answer.value == REDLOCK__GRANT_FORGOT)
             redlock__watch_doubt(engine, redlock__first(nodes), now_ns);

@@ -353,7 +353,8 @@ START_TEST(one_that_was_flushed_refuses_and_its_key_counts_for_nothing)
     ck_assert(sim_has(sim, 0, lock));
     ck_assert_int_ne(redlock__lease_said(lock->lease)[0].vote, REDLOCK_VOTE_OURS);
     ck_assert_uint_eq(lock->lease->counted & 1, 0);
-    ck_assert_int_eq(counter_of(0), -1); /* nothing was made */
+    ck_assert_int_eq(counter_of(0), -1);                      /* nothing was made */
+    ck_assert_uint_eq(sim->servers[0].count[SIM_DISCARD], 0); /* nothing was refused */
     ck_assert_int_eq(sim_release_now(sim, lock), REDLOCK_OK);
     sim_run(sim, 5 * SIM_MS);
     ck_assert_uint_eq(sim_present(sim, "k"), 0);
@@ -389,6 +390,7 @@ START_TEST(a_counter_of_another_type_is_an_error)
     sim_run(sim, 5 * SIM_MS);
     ck_assert_int_eq(redlock__lease_said(lock->lease)[0].vote, REDLOCK_VOTE_ERROR);
     ck_assert_ptr_nonnull(strstr(redlock__lease_text(lock->lease, 0), "WRONGTYPE"));
+    ck_assert_uint_eq(sim->servers[0].count[SIM_DISCARD], 0);
     vain = start(OTHER);
     ck_assert_int_eq(sim_wait(sim, vain), REDLOCK_BUSY);
     sim_forget(sim, vain, false);
