@@ -201,7 +201,7 @@ END_TEST
 
 START_TEST(test_a_child_that_survives_its_parent_s_TERM_is_ended_too)
 {
-    START_FAMILY("9s", "-", "s", "sg"); /* so long that TERM has time on a busy machine */
+    START_FAMILY("6s", "-", "s", "sg");
     freeze_majority();
     expect_lost();
     ck_assert_int_eq(board->workers[0].signal, SIGTERM);
@@ -309,6 +309,19 @@ START_TEST(test_guardian_frozen_and_majority_frozen)
 }
 END_TEST
 
+/* Who ends the command in the guardian's place tells how it ended, not what was done last. */
+START_TEST(test_guardian_frozen_after_the_command_ended)
+{
+    START_FAMILY("1s", "-", "s");
+    kill(driver_child_of(driver.pid), SIGSTOP);
+    kill(board->workers[0].pid, SIGTERM);
+    freeze_majority();
+    expect_lost();
+    ck_assert_int_eq(driver_last_number(&driver, "signal"), SIGTERM);
+    ck_assert_ptr_nonnull(strstr(driver.err.bytes, "\"event\":\"killed\""));
+}
+END_TEST
+
 /* It slept longer than a lease; meanwhile the lease was renewed. */
 START_TEST(test_guardian_that_wakes_up_reads_before_it_kills)
 {
@@ -390,6 +403,7 @@ static Suite *lease_suite(void)
     tcase_add_test(dead, test_guardian_killed);
     tcase_add_test(dead, test_guardian_killed_spares_who_was_there_before);
     tcase_add_test(dead, test_guardian_frozen_and_majority_frozen);
+    tcase_add_test(dead, test_guardian_frozen_after_the_command_ended);
     tcase_add_test(dead, test_guardian_that_wakes_up_reads_before_it_kills);
     tcase_add_test(dead, test_guardian_has_a_name_of_its_own);
     tcase_add_test(dead, test_guardian_ignores_signals);

@@ -297,6 +297,16 @@ static void on_message(struct wrapper *wrapper, const struct message *message)
 
 /* ---- without a guardian -------------------------------------------------- */
 
+/* How the command ended, which may have been long before it would have been killed. */
+static int command_status(const struct wrapper *wrapper)
+{
+    int status;
+
+    if (wrapper->group <= 0 || waitpid(wrapper->group, &status, WNOHANG) != wrapper->group)
+        return -SIGKILL;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
 /* The guardian is dead or does not act. What it guarded falls to us, and is killed. */
 static void take_over(struct wrapper *wrapper)
 {
@@ -314,7 +324,9 @@ static void take_over(struct wrapper *wrapper)
     }
     wrapper->guardian = -1;
     wrapper->guardian_failed = 1;
-    on_ended(wrapper, -SIGKILL);
+    if (wrapper->group > 0)
+        event_with(wrapper, "killed", "deadline_ns", wrapper->backup.deadline_ns);
+    on_ended(wrapper, command_status(wrapper));
 }
 
 /* The backup kills and does nothing else: asked any sooner, it would be TERMINATING on its own, and
