@@ -81,24 +81,29 @@ __attribute__((cold)) static bool grow_out(struct redlock__node *node, size_t le
     return true;
 }
 
-/* False: out of memory, nothing is queued. */
-__attribute__((always_inline)) static inline bool append(struct redlock__node *node,
-                                                         const struct redlock__tag *tag,
-                                                         const char *data, size_t len,
-                                                         int64_t deadline_ns, int64_t now_ns)
+static bool has_room(const struct redlock__node *node, size_t len)
 {
-    struct redlock__pending *pending;
+    return node->ring.count < node->ring.size && node->seen.out_size - node->seen.out_tail >= len;
+}
 
-    if (len == 0 || !redlock__ring_reserve(&node->ring) ||
-        (node->seen.out_size - node->seen.out_tail < len && !grow_out(node, len)))
-        return false;
-    pending = redlock__ring_push(&node->ring, deadline_ns);
+/* False: out of memory. */
+static bool make_room(struct redlock__node *node, size_t len)
+{
+    return redlock__ring_reserve(&node->ring) &&
+           (node->seen.out_size - node->seen.out_tail >= len || grow_out(node, len));
+}
+
+/* Where there is room. */
+static inline void append(struct redlock__node *node, const struct redlock__tag *tag,
+                          const char *data, size_t len, int64_t deadline_ns, int64_t now_ns)
+{
+    struct redlock__pending *pending = redlock__ring_push(&node->ring, deadline_ns);
+
     pending->tag = *tag;
     pending->queued_ns = now_ns;
     pending->begin = node->sent + (node->seen.out_tail - node->seen.out_head);
     memcpy(node->seen.out + node->seen.out_tail, data, len);
     node->seen.out_tail += len;
-    return true;
 }
 
 /* ---- phases ------------------------------------------------------------- */
@@ -208,7 +213,10 @@ fail(struct redlock__node *node, int64_t now_ns, const char *format, ...)
 bool redlock__node_append(struct redlock__node *node, const struct redlock__tag *tag,
                           const struct redlock__bytes *bytes, int64_t now_ns)
 {
-    return append(node, tag, redlock__bytes_data(bytes), bytes->len, REDLOCK__NEVER, now_ns);
+    if (bytes->len == 0 || !make_room(node, bytes->len))
+        return false;
+    append(node, tag, redlock__bytes_data(bytes), bytes->len, REDLOCK__NEVER, now_ns);
+    return true;
 }
 
 static void fail_refused(struct redlock__node *node, struct redlock__answer *answer, int64_t now_ns)
@@ -409,13 +417,11 @@ bool redlock__node_owes(const struct redlock__node *node)
     return owed(node) > 0;
 }
 
-__attribute__((always_inline)) static inline bool request(struct redlock__node *node,
-                                                          const struct redlock__tag *tag,
-                                                          const char *data, size_t len,
-                                                          int64_t deadline_ns, int64_t now_ns)
+/* Room doubles, so it is seldom that the limits have to be looked at. False: see
+ * redlock__node_request(). */
+__attribute__((cold)) static bool make_room_within_limits(struct redlock__node *node, size_t len,
+                                                          int64_t now_ns)
 {
-    if (node->seen.phase != REDLOCK__NODE_PHASE_READY)
-        return false;
     if (owed(node) >= REDLOCK__NODE_MAX_PENDING) {
         fail(node, now_ns, "more than %d requests without an answer", REDLOCK__NODE_MAX_PENDING);
         return false;
@@ -424,8 +430,18 @@ __attribute__((always_inline)) static inline bool request(struct redlock__node *
         fail(node, now_ns, "more than %d bytes waiting to be sent", REDLOCK__NODE_MAX_OUT);
         return false;
     }
-    if (!append(node, tag, data, len, deadline_ns, now_ns))
+    return make_room(node, len);
+}
+
+__attribute__((always_inline)) static inline bool request(struct redlock__node *node,
+                                                          const struct redlock__tag *tag,
+                                                          const char *data, size_t len,
+                                                          int64_t deadline_ns, int64_t now_ns)
+{
+    if (node->seen.phase != REDLOCK__NODE_PHASE_READY || len == 0 ||
+        (!has_room(node, len) && !make_room_within_limits(node, len, now_ns)))
         return false;
+    append(node, tag, data, len, deadline_ns, now_ns);
     deadline_ns = now_ns + redlock__min(deadline_ns - now_ns, node->config.silence_limit_ns);
     if (deadline_ns < node->seen.deadline_ns)
         set_deadline(node, deadline_ns);
@@ -437,10 +453,9 @@ const struct redlock__tag *redlock__node_pull_yes(struct redlock__node *node, bo
     const struct redlock__pending *e;
 
     *more = true;
-    if (node->dropped > 0 || node->seen.deadline_ns <= node->overdue_ns ||
-        node->seen.phase != REDLOCK__NODE_PHASE_READY || node->ring.count == 0)
+    if (node->dropped > 0 || node->seen.deadline_ns <= node->overdue_ns || node->ring.count == 0)
         return NULL;
-    e = redlock__ring_at(&node->ring, 0);
+    e = redlock__ring_at(&node->ring, 0); /* of the greeting no command is one of those */
     if (e->timed_out || node->sent <= e->begin ||
         !redlock__reading_yes(&node->replies, e->tag.command))
         return NULL;

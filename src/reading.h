@@ -23,9 +23,9 @@ static inline bool redlock__reading_yes(struct redlock__replies *replies,
                                         enum redlock__command command)
 {
     if (command == REDLOCK__CMD_SET)
-        return redlock__replies_skip(replies, "+OK\r\n");
+        return redlock__replies_skip(replies, "+OK\r\n", 5);
     return (command == REDLOCK__CMD_RELEASE || command == REDLOCK__CMD_EXTEND) &&
-           redlock__replies_skip(replies, ":1\r\n");
+           redlock__replies_skip(replies, ":1\r\n", 4);
 }
 
 /* All replies to a GRANT by transaction are skipped if they are the usual ones, and decoded. */

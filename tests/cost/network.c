@@ -38,6 +38,11 @@ void network_instead(bool on)
     memset(&calls, 0, sizeof calls);
 }
 
+bool network_is_instead(void)
+{
+    return instead;
+}
+
 struct network_calls network_calls(void)
 {
     return calls;

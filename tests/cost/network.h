@@ -17,6 +17,7 @@ struct network_calls {
 
 /* For the calling thread: on and off. Counts begin at 0. */
 void network_instead(bool on);
+bool network_is_instead(void);
 struct network_calls network_calls(void);
 
 /* Since the last call, something was sent for real that asks what time it is. */
