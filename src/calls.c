@@ -22,6 +22,7 @@ struct redlock__engine *redlock__engine_new(const struct redlock__engine_config 
         return NULL;
     engine->nodes = engine->seen.nodes;
     engine->stirred = true;
+    engine->yes[0].tag.what = UINT64_MAX;
     engine->drift_ppm = config->drift_ppm;
     engine->node_timeout_ms = config->node_timeout_ms;
     engine->replicas.wanted = config->replicas;
@@ -43,6 +44,7 @@ struct redlock__engine *redlock__engine_new(const struct redlock__engine_config 
             redlock__engine_free(engine);
             return NULL;
         }
+        engine->every |= node.bit;
         engine->connect_timeout_ns =
             redlock__max(engine->connect_timeout_ns, node.connect_timeout_ns);
     }
@@ -244,7 +246,7 @@ int redlock__engine_adopt(struct redlock__engine *engine, const void *key, size_
         return REDLOCK_ERR_MEMORY;
     }
     /* Nobody here knows where the other process wrote to: remove everywhere. */
-    lease->grant->written = (uint32_t)((UINT64_C(1) << engine->n) - 1);
+    lease->grant->written = engine->every;
     redlock__grant_extended(lease->grant, engine->fleet.max_ttl_ms, now_ns);
     lease->grant->shared = true; /* for as long as anybody may have promised: native.c */
     *created = lease;

@@ -127,13 +127,14 @@ static void flush_removals(redlock_client *client)
     int64_t most_ms = client->settings->node_timeout_ms;
     int64_t end_ns = redlock__clock_ns() + redlock__ms_to_ns(most_ms != 0 ? most_ms : FLUSH_MS);
 
+    client->now_ns = redlock__clock_ns();
     redlock__io_flush(client->io);
-    while (redlock__engine_flushing(client->engine) && redlock__clock_ns() < end_ns) {
+    while (redlock__engine_flushing(client->engine) && client->now_ns < end_ns) {
         int64_t next_ns = redlock__engine_next_deadline(client->engine);
         redlock__io_watch(client->io, REDLOCK__DRIVER, REDLOCK__WATCH_ALL,
-                          redlock__min(next_ns, end_ns));
+                          redlock__min(next_ns, end_ns), client->now_ns);
         redlock__io_poll(client->io, REDLOCK__DRIVER);
-        redlock__io_read(client->io, REDLOCK__DRIVER);
+        client->now_ns = redlock__io_read(client->io, REDLOCK__DRIVER);
         redlock__io_flush(client->io);
     }
 }
@@ -369,9 +370,9 @@ int redlock_process(redlock_client *client)
     if (client->calling != NULL) {
         rc = REDLOCK_ERR_STATE;
     } else {
-        redlock__io_watch(client->io, REDLOCK__BACKGROUND, REDLOCK__WATCH_ALL, 0);
+        redlock__io_watch(client->io, REDLOCK__BACKGROUND, REDLOCK__WATCH_ALL, 0, 0);
         redlock__io_poll(client->io, REDLOCK__BACKGROUND);
-        redlock__io_read(client->io, REDLOCK__BACKGROUND);
+        client->now_ns = redlock__io_read(client->io, REDLOCK__BACKGROUND);
         client->processing = true;
         do {
             redlock__io_flush(client->io);

@@ -57,6 +57,7 @@ struct redlock_client {
     struct redlock__io *io;
     struct redlock__pool spare_locks, spare_extras;
     struct redlock__call *driver;
+    int64_t now_ns; /* the newest reading of the clock: the mutex was taken then, or sockets read */
     uint32_t drives, drives_seen; /* how many drove; when the background thread last looked */
     struct redlock__call *asleep_head, *asleep_tail;
     struct redlock__seat *seats;                       /* that are free */

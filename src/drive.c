@@ -101,7 +101,7 @@ void redlock__signal_locked(redlock_client *client)
         (void)pthread_cond_signal(&client->to_signal[--client->signals]->verdict);
 }
 
-void redlock__unlock(redlock_client *client)
+__attribute__((noinline)) static void unlock_and_signal(redlock_client *client)
 {
     struct redlock__seat *seats[REDLOCK__SIGNALS];
     uint32_t count = client->signals;
@@ -112,6 +112,14 @@ void redlock__unlock(redlock_client *client)
     (void)pthread_mutex_unlock(&client->mutex);
     for (uint32_t i = 0; i < count; i++)
         (void)pthread_cond_signal(&seats[i]->verdict);
+}
+
+void redlock__unlock(redlock_client *client)
+{
+    if (client->signals > 0)
+        unlock_and_signal(client);
+    else
+        (void)pthread_mutex_unlock(&client->mutex);
 }
 
 static void signal_later_locked(redlock_client *client, struct redlock__seat *seat)
@@ -235,7 +243,7 @@ static int64_t next_look_locked(const redlock_client *client)
     int64_t soon_ns = redlock__ms_to_ns(STRAGGLER_MS);
 
     if (redlock__engine_owed(client->engine))
-        next_ns = redlock__min(next_ns, redlock__clock_ns() + soon_ns);
+        next_ns = redlock__min(next_ns, client->now_ns + soon_ns);
     return next_ns;
 }
 
@@ -264,11 +272,12 @@ static void drive_locked(redlock_client *client, struct redlock__call *call)
         else if (sends_ns == REDLOCK__NEVER)
             sends_ns = redlock__add(redlock__clock_ns(), redlock__ms_to_ns(DEFER_MS));
         until_ns = redlock__min(until_ns, sends_ns);
-        redlock__io_watch(client->io, REDLOCK__DRIVER, REDLOCK__WATCH_ALL, until_ns);
+        redlock__io_watch(client->io, REDLOCK__DRIVER, REDLOCK__WATCH_ALL, until_ns,
+                          client->now_ns);
         redlock__unlock(client);
         redlock__io_poll(client->io, REDLOCK__DRIVER);
         (void)pthread_mutex_lock(&client->mutex);
-        redlock__io_read(client->io, REDLOCK__DRIVER);
+        client->now_ns = redlock__io_read(client->io, REDLOCK__DRIVER);
         if (sends_ns != REDLOCK__NEVER && redlock__clock_ns() >= sends_ns) {
             sends_ns = REDLOCK__NEVER;
             redlock__io_flush(client->io);
@@ -350,9 +359,12 @@ int redlock__enter(redlock_client *client)
     (void)atomic_fetch_add(&client->arriving, 1);
     (void)pthread_mutex_lock(&client->mutex);
     (void)atomic_fetch_sub(&client->arriving, 1);
+    client->now_ns = redlock__clock_ns();
     if (client->driver == NULL &&
-        redlock__clock_ns() - redlock__io_looked_ns(client->io) >= redlock__ms_to_ns(IDLE_MS))
+        client->now_ns - redlock__io_looked_ns(client->io) >= redlock__ms_to_ns(IDLE_MS)) {
         redlock__io_look(client->io);
+        client->now_ns = redlock__clock_ns();
+    }
     return cancel_state;
 }
 
@@ -417,13 +429,14 @@ static void background_turn_locked(redlock_client *client)
 {
     bool all = client->started > 0, needed = !driver_stays_locked(client) || all;
 
+    client->now_ns = redlock__clock_ns(); /* callbacks may have run */
     redlock__io_watch(client->io, REDLOCK__BACKGROUND,
                       all ? REDLOCK__WATCH_ALL : REDLOCK__WATCH_UNSETTLED,
-                      needed ? next_look_locked(client) : REDLOCK__NEVER);
+                      needed ? next_look_locked(client) : REDLOCK__NEVER, client->now_ns);
     redlock__unlock(client);
     redlock__io_poll(client->io, REDLOCK__BACKGROUND);
     (void)pthread_mutex_lock(&client->mutex);
-    redlock__io_read(client->io, REDLOCK__BACKGROUND);
+    client->now_ns = redlock__io_read(client->io, REDLOCK__BACKGROUND);
     if (client->driver == NULL && !all)
         redlock__io_look(client->io);
 }

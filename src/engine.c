@@ -13,6 +13,7 @@
 #include "engine_state.h"
 #include "pause.h"
 
+#include <assert.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,6 +37,11 @@ static void note_news(struct redlock__engine *engine, uint32_t i)
 {
     if (i < engine->n)
         engine->news |= UINT32_C(1) << i;
+}
+
+static bool has_sides(const struct redlock__engine *engine)
+{
+    return engine->seen.links > engine->n;
 }
 
 static struct redlock__lease *next_work(struct redlock__engine *engine)
@@ -174,23 +180,29 @@ void redlock__engine_phase_changed(struct redlock__engine *engine, uint32_t i, i
     redlock__init_news(engine, now_ns);
 }
 
+/* What side links have to tell; true if anything. */
+__attribute__((noinline)) static bool pump_sides(struct redlock__engine *engine, int64_t now_ns)
+{
+    bool more = redlock__replicas_pump(engine, now_ns);
+
+    return redlock__wake_pump(engine, now_ns) || more;
+}
+
 void redlock__engine_run(struct redlock__engine *engine, int64_t now_ns)
 {
-    bool more = true;
+    bool more;
 
-    while (more) {
+    do {
         struct redlock__lease *lease;
 
         more = redlock__news_take(engine, now_ns);
-        if (engine->seen.links > engine->n) {
-            more |= redlock__replicas_pump(engine, now_ns);
-            more |= redlock__wake_pump(engine, now_ns);
-        }
+        if (has_sides(engine))
+            more |= pump_sides(engine, now_ns);
         while ((lease = next_work(engine)) != NULL) {
             redlock__serve_lease(engine, lease, now_ns);
             more = true;
         }
-    }
+    } while (engine->news != 0 || (more && has_sides(engine)));
 }
 
 /* ---- links -------------------------------------------------------------- */
@@ -262,6 +274,11 @@ static int64_t next_own_deadline(const struct redlock__engine *engine)
                                      redlock__timers_next(&engine->grant_timers)));
 }
 
+int64_t redlock__engine_next_deadline(const struct redlock__engine *engine)
+{
+    return redlock__min(next_own_deadline(engine), engine->all.deadline_ns);
+}
+
 /* Of leases, grants and inspections; true if any was due. */
 static bool handle_own_deadlines(struct redlock__engine *engine, int64_t now_ns)
 {
@@ -304,11 +321,12 @@ static bool handle_node_deadlines(struct redlock__engine *engine, int64_t now_ns
 
 /* Leases' ends, then answers, and then a node's deadlines: an answer may have been waiting in its
  * socket all the time. */
-void redlock__engine_handle_deadline(struct redlock__engine *engine, int64_t now_ns)
+__attribute__((noinline)) static void handle_deadline(struct redlock__engine *engine,
+                                                      int64_t now_ns)
 {
     bool due = handle_own_deadlines(engine, now_ns);
 
-    if (engine->news != 0 || engine->seen.links > engine->n)
+    if (engine->news != 0 || has_sides(engine))
         redlock__engine_run(engine, now_ns);
     if (now_ns >= engine->all.deadline_ns)
         due |= handle_node_deadlines(engine, now_ns);
@@ -316,9 +334,10 @@ void redlock__engine_handle_deadline(struct redlock__engine *engine, int64_t now
         redlock__engine_run(engine, now_ns);
 }
 
-int64_t redlock__engine_next_deadline(const struct redlock__engine *engine)
+void redlock__engine_handle_deadline(struct redlock__engine *engine, int64_t now_ns)
 {
-    return redlock__min(next_own_deadline(engine), engine->all.deadline_ns);
+    if (engine->news != 0 || has_sides(engine) || now_ns >= redlock__engine_next_deadline(engine))
+        handle_deadline(engine, now_ns);
 }
 
 /* ---- for the driver ----------------------------------------------------- */
@@ -365,10 +384,25 @@ bool redlock__engine_stirred(struct redlock__engine *engine)
     return stirred;
 }
 
+#ifndef NDEBUG
+/* As the nodes have it. */
+static uint32_t count_owed(const struct redlock__engine *engine)
+{
+    uint32_t owed = 0;
+
+    for (uint32_t i = 0; i < engine->n; i++)
+        owed += redlock__node_pending(engine->nodes[i]);
+    return owed;
+}
+#endif
+
 bool redlock__engine_owed(const struct redlock__engine *engine)
 {
-    for (uint32_t i = 0; i < engine->n; i++)
-        if (redlock__node_owes(engine->nodes[i]))
+    assert(engine->news != 0 || engine->owed == count_owed(engine));
+    if (engine->owed > 0)
+        return true;
+    for (uint32_t i = 0; redlock__engine_ready(engine) != engine->every && i < engine->n; i++)
+        if (redlock__node_owes(engine->nodes[i])) /* a greeting */
             return true;
     return engine->replicas.wanted != 0 && redlock__replicas_owed(engine);
 }

@@ -54,6 +54,7 @@ bool redlock__engine_request(struct redlock__engine *engine, uint32_t i,
     bool sent = redlock__node_request(engine->nodes[i], tag, bytes, deadline_ns, now_ns);
 
     engine->stirred = true;
+    engine->owed += sent;
     if (!sent)
         engine->news |= UINT32_C(1) << i;
     return sent;
@@ -69,6 +70,7 @@ uint32_t redlock__engine_send(struct redlock__engine *engine, struct redlock__gr
 
     engine->stirred = true;
     engine->news |= nodes & ~sent;
+    engine->owed += count;
     grant->requests += count;
     engine->stats.requests += count;
     return sent;

@@ -43,6 +43,7 @@ enum {
 struct redlock__engine {
     struct redlock__engine_seen seen; /* comes first: see engine.h */
     uint32_t n, drift_ppm;
+    uint32_t every; /* mask: all primaries */
     int64_t node_timeout_ms, connect_timeout_ns;
     void (*entropy)(void *context, void *buf, size_t len);
     void *entropy_context;
@@ -70,9 +71,11 @@ struct redlock__engine {
     enum redlock__node_phase phases[REDLOCK_MAX_NODES]; /* as last seen */
     uint32_t changes[REDLOCK_MAX_NODES];                /* of phases, as last seen */
     struct redlock__nodes all;                          /* the primaries' bits are as everywhere */
-    struct redlock__yes yes[REDLOCK__YES_AT_ONCE]; /* yes_count of them: read, not taken in yet */
+    /* From 1 on yes_count of them: read, not taken in yet. The first is no answer to anything. */
+    struct redlock__yes yes[1 + REDLOCK__YES_AT_ONCE];
     uint32_t yes_count;
     uint32_t news;                /* primaries whose nodes may have something to tell */
+    uint32_t owed;                /* requests to them whose last result wasn't pulled yet */
     bool stirred;                 /* see redlock__engine_stirred() */
     struct redlock__node **nodes; /* those of the primaries, in `seen` */
 

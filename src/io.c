@@ -279,7 +279,8 @@ __attribute__((noinline)) static void receive_tls(struct redlock__io *io, uint32
         end_receiving(io, i, n);
 }
 
-static inline void receive(struct redlock__io *io, uint32_t i, int64_t now_ns)
+static inline void receive(struct redlock__io *io, struct redlock__node *node, uint32_t i,
+                           int64_t now_ns)
 {
     const struct link *link = &io->links[i];
     size_t len;
@@ -290,7 +291,7 @@ static inline void receive(struct redlock__io *io, uint32_t i, int64_t now_ns)
         receive_tls(io, i, now_ns);
         return;
     }
-    room = redlock__node_room(redlock__engine_node(io->engine, i), &len);
+    room = redlock__node_room(node, &len);
     if (room == NULL) {
         break_link(io, i, "receive: ", "out of memory", 0);
         return;
@@ -336,7 +337,7 @@ static const char *encrypt_output(struct redlock__node *node, struct redlock__tl
 /* What the peer said before it hung up tells more than that it did. */
 static void end_sending(struct redlock__io *io, uint32_t i, int number)
 {
-    receive(io, i, redlock__clock_ns());
+    receive(io, redlock__engine_node(io->engine, i), i, redlock__clock_ns());
     if (io->links[i].state != LINK_BROKEN)
         lose_link(io, i, "send: ", number);
 }
@@ -350,9 +351,8 @@ static void not_sent(struct redlock__io *io, uint32_t i, int number)
         end_sending(io, i, number);
 }
 
-static void send_output(struct redlock__io *io, uint32_t i)
+static void send_output(struct redlock__io *io, struct redlock__node *node, uint32_t i)
 {
-    struct redlock__node *node = redlock__engine_node(io->engine, i);
     struct link *link = &io->links[i];
 
     while ((link->state == LINK_OPEN || link->state == LINK_SECURING) && !link->blocked) {
@@ -405,11 +405,13 @@ void redlock__io_flush(struct redlock__io *io)
     for (int pass = 0; io->news && pass < PASSES; pass++) {
         io->news = false;
         for (uint32_t i = 0; i < redlock__engine_links(io->engine); i++) {
-            const struct redlock__node *node = redlock__engine_node(io->engine, i);
+            struct redlock__node *node = redlock__engine_node(io->engine, i);
 
-            if (node != NULL && redlock__node_phase(node) != REDLOCK__NODE_PHASE_READY)
+            if (node == NULL)
+                continue;
+            if (redlock__node_phase(node) != REDLOCK__NODE_PHASE_READY)
                 do_tasks(io, i);
-            send_output(io, i);
+            send_output(io, node, i);
         }
         (void)redlock__io_has_news(io);
     }
@@ -431,10 +433,10 @@ static void handle_link(struct redlock__io *io, uint32_t i, int ready, int64_t n
     if (link->state == LINK_CONNECTING)
         finish_connect(io, i);
     else if ((ready & ~POLLOUT) != 0)
-        receive(io, i, now_ns);
+        receive(io, redlock__engine_node(io->engine, i), i, now_ns);
 }
 
-void redlock__io_read(struct redlock__io *io, enum redlock__party party)
+int64_t redlock__io_read(struct redlock__io *io, enum redlock__party party)
 {
     struct watch *watch = &io->watches[party];
     int64_t now_ns = redlock__clock_ns();
@@ -449,16 +451,20 @@ void redlock__io_read(struct redlock__io *io, enum redlock__party party)
     for (uint32_t i = 0; i < watch->count; i++) {
         const struct link *link = &io->links[i];
         int ready = watch->fds[1 + i].revents;
+        struct redlock__node *node;
 
-        if (ready == 0 || watch->generation[i] != link->generation ||
-            redlock__node_has_task(redlock__engine_node(io->engine, i), now_ns))
+        if (ready == 0 || watch->generation[i] != link->generation)
             continue;
-        if (ready == POLLIN && link->state == LINK_OPEN && link->tls == NULL)
-            receive(io, i, now_ns);
-        else
+        node = redlock__engine_node(io->engine, i);
+        if (ready == POLLIN && redlock__node_phase(node) == REDLOCK__NODE_PHASE_READY &&
+            link->tls == NULL)
+            receive(io, node, i, now_ns);
+        else if (!redlock__node_has_task(node, now_ns))
             handle_link(io, i, ready, now_ns);
     }
-    redlock__engine_handle_deadline(io->engine, redlock__clock_ns());
+    now_ns = redlock__clock_ns();
+    redlock__engine_handle_deadline(io->engine, now_ns);
+    return now_ns;
 }
 
 int redlock__io_loop_fd(const struct redlock__io *io)

@@ -22,7 +22,7 @@ static bool is_unsettled(const struct redlock__io *io, uint32_t i)
 }
 
 void redlock__io_watch(struct redlock__io *io, enum redlock__party party, enum redlock__scope scope,
-                       int64_t until_ns)
+                       int64_t until_ns, int64_t now_ns)
 {
     struct watch *watch = &io->watches[party];
     int64_t longest_ns = redlock__ms_to_ns(LONGEST_POLL_MS);
@@ -31,7 +31,7 @@ void redlock__io_watch(struct redlock__io *io, enum redlock__party party, enum r
     watch->timeout_ns = -1;
     if (until_ns != REDLOCK__NEVER)
         watch->timeout_ns =
-            redlock__max(0, redlock__min(longest_ns, redlock__add(until_ns, -redlock__clock_ns())));
+            redlock__max(0, redlock__min(longest_ns, redlock__add(until_ns, -now_ns)));
     watch->in_poll = true;
     if (scope == REDLOCK__WATCH_ALL && watch->scope == scope && watch->changes == io->changes &&
         watch->count == redlock__engine_links(io->engine))
@@ -59,9 +59,9 @@ void redlock__io_poll(struct redlock__io *io, enum redlock__party party)
 
 void redlock__io_look(struct redlock__io *io)
 {
-    redlock__io_watch(io, REDLOCK__LOOK, REDLOCK__WATCH_ALL, 0);
+    redlock__io_watch(io, REDLOCK__LOOK, REDLOCK__WATCH_ALL, 0, 0);
     redlock__io_poll(io, REDLOCK__LOOK);
-    redlock__io_read(io, REDLOCK__LOOK);
+    (void)redlock__io_read(io, REDLOCK__LOOK);
 }
 
 int64_t redlock__io_looked_ns(const struct redlock__io *io)

@@ -24,15 +24,17 @@ static void silence_locked(redlock_lock *lock)
         redlock__engine_stop(client->engine, lock->lease, REDLOCK_CANCELLED, redlock__clock_ns());
     redlock__settle_locked(client);
     redlock__signal_locked(client);
-    while (client->calling == lock && !pthread_equal(client->calling_thread, pthread_self()))
+    while (client->calling == lock && !pthread_equal(client->calling_thread, pthread_self())) {
         (void)pthread_cond_wait(&client->called, &client->mutex);
+        client->now_ns = redlock__clock_ns();
+    }
 }
 
 static void forget_locked(redlock_lock *lock, bool leave_keys)
 {
     redlock__end_start_locked(lock);
     if (lock->lease != NULL)
-        redlock__engine_forget(lock->client->engine, lock->lease, leave_keys, redlock__clock_ns());
+        redlock__engine_forget(lock->client->engine, lock->lease, leave_keys, lock->client->now_ns);
     lock->lease = NULL;
 }
 
@@ -103,12 +105,12 @@ static struct redlock__lease_config lease_config(const redlock_lock_options *o)
                                           .fence = o->fence != 0};
 }
 
-/* The clock is read here, before the first byte of the attempt is queued. */
+/* The clock was read when the mutex was taken, before the first byte of the attempt is queued. */
 static int begin_acquire_locked(redlock_lock *lock, const struct redlock__request *request)
 {
     struct redlock__lease_config config = lease_config(&request->options);
     int rc = redlock__engine_acquire(lock->client->engine, request->name, request->name_len,
-                                     &config, redlock__clock_ns(), &lock->lease);
+                                     &config, lock->client->now_ns, &lock->lease);
 
     if (rc == 0)
         lock->lease->user = lock;
@@ -174,7 +176,7 @@ static int adopt_locked(redlock_lock *lock, const struct redlock__request *reque
     int64_t cut_ms = 0;
     uint32_t cut = redlock__token_warning(token, &cut_ms);
     int rc = redlock__engine_adopt(lock->client->engine, request->name, request->name_len, value,
-                                   counted, &config, redlock__clock_ns(), &lock->lease);
+                                   counted, &config, lock->client->now_ns, &lock->lease);
 
     if (rc != 0)
         return rc;
@@ -264,11 +266,11 @@ static int release_locked(redlock_lock *lock)
     int rc = 0;
 
     if (lease->op == REDLOCK__OP_ACQUIRE)
-        redlock__engine_stop(client->engine, lease, REDLOCK_CANCELLED, redlock__clock_ns());
+        redlock__engine_stop(client->engine, lease, REDLOCK_CANCELLED, client->now_ns);
     if (lease->op != REDLOCK__OP_RELEASE && lease->state == REDLOCK__LEASE_ENDED)
         return lease->result;
     if (lease->op != REDLOCK__OP_RELEASE)
-        rc = redlock__engine_release(client->engine, lease, redlock__clock_ns());
+        rc = redlock__engine_release(client->engine, lease, client->now_ns);
     if (rc == 0 && client->threaded)
         return wait_for_operation_locked(lock);
     if (rc == 0)
@@ -308,7 +310,7 @@ int redlock_start_release(redlock_lock *lock)
     if (lock->lease == NULL || lock->lease->op != REDLOCK__OP_NONE)
         rc = REDLOCK_ERR_STATE;
     else
-        rc = redlock__engine_release(client->engine, lock->lease, redlock__clock_ns());
+        rc = redlock__engine_release(client->engine, lock->lease, client->now_ns);
     if (rc == 0)
         start_operation_locked(lock);
     redlock__leave(client, cancel_state);

@@ -6,6 +6,8 @@
  * primaries. Before anything else is taken in, from any node, what was collected is: of one node
  * all stays in the order in which it came.
  */
+#include <assert.h>
+
 #include "engine_state.h"
 #include "pause.h"
 #include "validity.h"
@@ -141,7 +143,7 @@ void redlock__engine_deliver(struct redlock__engine *engine, uint32_t node,
 /* Primaries that said yes to the same request are taken in together, before anything else is. */
 static void take_in_yes(struct redlock__engine *engine, int64_t now_ns)
 {
-    for (uint32_t i = 0; i < engine->yes_count; i++) {
+    for (uint32_t i = 1; i <= engine->yes_count; i++) {
         struct redlock__yes *yes = &engine->yes[i];
         struct redlock__node_event event;
 
@@ -163,19 +165,18 @@ static void begin_yes(struct redlock__engine *engine, uint32_t node, struct redl
 
     if (grant->yes_at != 0 || engine->yes_count == REDLOCK__YES_AT_ONCE)
         take_in_yes(engine, now_ns);
-    engine->yes[engine->yes_count++] =
-        (struct redlock__yes){.tag = tag, .nodes = UINT32_C(1) << node};
-    grant->yes_at = (uint8_t)engine->yes_count;
+    grant->yes_at = (uint8_t)++engine->yes_count;
+    engine->yes[grant->yes_at].tag = tag;
+    engine->yes[grant->yes_at].nodes = UINT32_C(1) << node;
 }
 
 static inline void note_yes(struct redlock__engine *engine, uint32_t node,
                             const struct redlock__tag *tag, int64_t now_ns)
 {
-    uint32_t at = ((const struct redlock__grant *)tag->owner)->yes_at;
+    struct redlock__yes *yes = &engine->yes[((const struct redlock__grant *)tag->owner)->yes_at];
 
-    if (at != 0 && engine->yes[at - 1].tag.command == tag->command &&
-        engine->yes[at - 1].tag.round == tag->round)
-        engine->yes[at - 1].nodes |= UINT32_C(1) << node;
+    if (yes->tag.what == tag->what)
+        yes->nodes |= UINT32_C(1) << node;
     else
         begin_yes(engine, node, *tag, now_ns);
 }
@@ -204,15 +205,20 @@ static void hear_yes(struct redlock__engine *engine, int64_t now_ns)
         const struct redlock__tag *tag;
         bool more = true;
 
-        while (more && (tag = redlock__node_pull_yes(node, &more)) != NULL)
+        while (more && (tag = redlock__node_pull_yes(node, &more)) != NULL) {
+            engine->owed--;
             note_yes(engine, i, tag, now_ns);
-        if (!more && redlock__node_changes(node) == engine->changes[i])
+        }
+        if (!more) { /* it said yes, so it is as READY as was seen */
+            assert(redlock__node_changes(node) == engine->changes[i]);
             engine->news &= ~(UINT32_C(1) << i);
+        }
     }
 }
 
 /* Takes in all else that node i has to tell; false if nothing. */
-static bool pump(struct redlock__engine *engine, uint32_t i, int64_t now_ns)
+__attribute__((noinline)) static bool pump(struct redlock__engine *engine, uint32_t i,
+                                           int64_t now_ns)
 {
     struct redlock__node *node = engine->nodes[i];
     struct redlock__node_event event;
@@ -222,6 +228,7 @@ static bool pump(struct redlock__engine *engine, uint32_t i, int64_t now_ns)
     engine->news &= ~(UINT32_C(1) << i);
     while (redlock__node_pull(node, now_ns, &event)) {
         news = true;
+        engine->owed -= event.result != REDLOCK__RESULT_TIMEOUT;
         if (event.result == REDLOCK__RESULT_LATE)
             engine->stats.late_replies++;
         if (event.tag.command >= REDLOCK__CMD_INFO_SERVER)

@@ -455,7 +455,7 @@ const struct redlock__tag *redlock__node_pull_yes(struct redlock__node *node, bo
     *more = true;
     if (node->dropped > 0 || node->seen.deadline_ns <= node->overdue_ns || node->ring.count == 0)
         return NULL;
-    e = redlock__ring_at(&node->ring, 0); /* of the greeting no command is one of those */
+    e = redlock__ring_first(&node->ring); /* of the greeting no command is one of those */
     if (e->timed_out || node->sent <= e->begin ||
         !redlock__reading_yes(&node->replies, e->tag.command))
         return NULL;
@@ -476,10 +476,11 @@ uint32_t redlock__node_request_all(struct redlock__node *const nodes[], uint32_t
                                    int64_t now_ns)
 {
     const char *data = redlock__bytes_data(bytes);
+    const struct redlock__tag copy = *tag;
     size_t len = bytes->len;
 
     for (uint32_t rest = mask; rest != 0; rest &= rest - 1)
-        if (!request(nodes[redlock__first(rest)], tag, data, len, deadline_ns, now_ns))
+        if (!request(nodes[redlock__first(rest)], &copy, data, len, deadline_ns, now_ns))
             mask &= ~(rest & (~rest + 1)); /* its bit, the lowest */
     return mask;
 }
@@ -570,13 +571,16 @@ void redlock__node_sent(struct redlock__node *node, size_t len)
 {
     assert(len <= node->seen.out_tail - node->seen.out_head);
     node->sent += len;
+    if (len == node->seen.out_tail - node->seen.out_head) {
+        node->seen.out_head = node->seen.out_tail = 0;
+        return;
+    }
     node->seen.out_head += len;
     size_t rest = node->seen.out_tail - node->seen.out_head;
     if (rest > node->seen.out_head)
         return;
     /* No byte is moved more often than another was sent. */
-    if (rest > 0)
-        memcpy(node->seen.out, node->seen.out + node->seen.out_head, rest);
+    memcpy(node->seen.out, node->seen.out + node->seen.out_head, rest);
     node->seen.out_head = 0;
     node->seen.out_tail = rest;
 }

@@ -65,8 +65,14 @@ void redlock__replies_destroy(struct redlock__replies *replies)
 __attribute__((cold)) bool redlock__replies_make_room(struct redlock__replies *replies, size_t *len)
 {
     size_t size = replies->in_size == 0 ? FIRST_IN : 2 * replies->in_size;
-    char *in = realloc(replies->in, size);
+    char *in;
 
+    if (replies->in_head == replies->in_tail && replies->in_tail > 0) {
+        replies->in_head = replies->in_tail = 0;
+        *len = replies->in_size;
+        return true;
+    }
+    in = realloc(replies->in, size);
     if (in == NULL)
         return false;
     replies->in = in;

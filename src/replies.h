@@ -52,8 +52,6 @@ bool redlock__replies_take_rare(struct redlock__replies *replies, size_t len);
 /* Where bytes may be received to: *len of them, and not few; NULL: out of memory. */
 static inline char *redlock__replies_room(struct redlock__replies *replies, size_t *len)
 {
-    if (replies->in_head == replies->in_tail)
-        replies->in_head = replies->in_tail = 0;
     *len = replies->in_size - replies->in_tail;
     if (*len < REDLOCK__LEAST_ROOM && !redlock__replies_make_room(replies, len))
         return NULL;
@@ -76,7 +74,8 @@ static inline bool redlock__replies_any(const struct redlock__replies *replies)
                                                     replies->reader->len != replies->reader->pos);
 }
 
-/* The next reply, if it is this one, of four or five bytes, is skipped: two comparisons, no call. */
+/* The next reply, if it is this one, of four or five bytes, is skipped: two comparisons, no call.
+ */
 static inline bool redlock__replies_skip(struct redlock__replies *replies, const char *text,
                                          size_t len)
 {
@@ -90,6 +89,8 @@ static inline bool redlock__replies_skip(struct redlock__replies *replies, const
     if (is != wanted || at[len - 1] != text[len - 1])
         return false;
     replies->in_head += len;
+    if (replies->in_head == replies->in_tail)
+        replies->in_head = replies->in_tail = 0;
     return true;
 }
 

@@ -18,9 +18,15 @@
 /* Carried by a request, given back with each of its results. */
 struct redlock__tag {
     void *owner;
-    enum redlock__command command : 8;
-    uint8_t before; /* replies that still come before its last one */
-    uint32_t round;
+    union {
+        struct {
+            enum redlock__command command : 8;
+            uint8_t before; /* replies that still come before its last one */
+            uint16_t unused;
+            uint32_t round;
+        };
+        uint64_t what; /* all of that, to be compared */
+    };
     union {
         int64_t ttl_ms; /* of an extend: what it asks for */
         int64_t number; /* of a GRANT: what its counter has to reach; 0: the script sees to that */
@@ -54,6 +60,12 @@ static inline struct redlock__pending *redlock__ring_at(const struct redlock__ri
     return &ring->entries[(ring->head + i) & (ring->size - 1)];
 }
 
+/* The oldest; there is one, or nothing is done with it. */
+static inline struct redlock__pending *redlock__ring_first(const struct redlock__ring *ring)
+{
+    return &ring->entries[ring->head];
+}
+
 /* Makes room for one more; false: out of memory. */
 bool redlock__ring_grow(struct redlock__ring *ring);
 static inline bool redlock__ring_reserve(struct redlock__ring *ring)
@@ -76,7 +88,8 @@ static inline struct redlock__pending *redlock__ring_push(struct redlock__ring *
 /* Drops the oldest; what it pointed to stays readable until the next push. */
 static inline void redlock__ring_pop(struct redlock__ring *ring)
 {
-    ring->sweep -= ring->sweep > 0 ? 1 : 0;
+    if (ring->sweep > 0)
+        ring->sweep--;
     ring->head = (ring->head + 1) & (ring->size - 1);
     ring->count--;
     if (ring->count == 0)

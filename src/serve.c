@@ -214,7 +214,7 @@ void redlock__explain_unsent(struct redlock__engine *engine, struct redlock__lea
 static void report_unsent(struct redlock__engine *engine, struct redlock__lease *lease,
                           uint32_t sent, int64_t now_ns)
 {
-    uint32_t unsent = (uint32_t)((UINT64_C(1) << engine->n) - 1) & ~sent;
+    uint32_t unsent = engine->every & ~sent;
 
     if (unsent == 0)
         return;

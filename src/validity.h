@@ -38,12 +38,15 @@ static inline uint32_t redlock__majority(uint32_t n)
     return n / 2 + 1;
 }
 
+extern const uint8_t redlock__counts[256]; /* of bits, in a byte */
+
 static inline uint32_t redlock__count(uint32_t mask)
 {
-    mask -= mask >> 1 & UINT32_C(0x55555555); /* of two bits each, of four, of eight, of all */
-    mask = (mask & UINT32_C(0x33333333)) + (mask >> 2 & UINT32_C(0x33333333));
-    mask = (mask + (mask >> 4)) & UINT32_C(0x0f0f0f0f);
-    return mask * UINT32_C(0x01010101) >> 24;
+    uint32_t count = redlock__counts[mask & 255];
+
+    while ((mask >>= 8) != 0)
+        count += redlock__counts[mask & 255];
+    return count;
 }
 
 /* The lowest that is in the mask, which has one. */

@@ -63,9 +63,9 @@ static uint32_t first_of(const struct redlock__engine *engine, const struct redl
 
     for (; nodes != 0; nodes &= nodes - 1) {
         uint32_t i = redlock__first(nodes);
-        uint64_t weight = redlock__mix(name->hash ^ engine->wake.hashes[i]);
+        uint64_t weight = (name->hash ^ engine->wake.hashes[i]) * UINT64_C(0x9e3779b97f4a7c15);
 
-        if (best == engine->n || weight > most) {
+        if (weight >= most) {
             best = i;
             most = weight;
         }
@@ -244,7 +244,6 @@ uint32_t redlock__wake_removing(const struct redlock__engine *engine, struct red
 void redlock__wake_released(struct redlock__engine *engine, struct redlock__grant *grant,
                             uint32_t nodes, enum redlock__waits waits, int64_t now_ns)
 {
-    uint32_t all = (uint32_t)((UINT64_C(1) << engine->n) - 1);
     bool asked = grant->asked_at != 0 && (nodes >> (grant->asked_at - 1) & 1) != 0;
 
     if (waits == REDLOCK__WAITS_SOMEBODY)
@@ -253,7 +252,7 @@ void redlock__wake_released(struct redlock__engine *engine, struct redlock__gran
              (grant->name->others != NULL || grant->name->last != NULL) &&
              primary_of(engine, grant->name) + 1 == grant->asked_at)
         no_crowd(engine, grant->name, now_ns);
-    if (grant->waits_at == 0 || redlock__count(all & ~grant->owed) < engine->fleet.quorum)
+    if (grant->waits_at == 0 || redlock__count(engine->every & ~grant->owed) < engine->fleet.quorum)
         return;
     redlock__wake_push(engine, grant->name, grant->waits_at - 1, now_ns);
     grant->waits_at = 0;
