@@ -108,16 +108,23 @@ static void put(struct writer *writer, const char *text)
         put_bytes(writer, text, strlen(text));
 }
 
-/* Followed by that constant. */
-static struct writer begin_with(struct redlock__bytes *bytes, const char *text)
+/* Followed by those bytes. */
+static struct writer begin_at(struct redlock__bytes *bytes, const char *data, size_t len)
 {
     struct writer writer = {
         .bytes = bytes, .to = bytes->room, .end = bytes->room + sizeof bytes->room};
 
     bytes->len = 0;
     bytes->heap = NULL;
-    put(&writer, text);
+    if (has_room(&writer, len))
+        put_bytes(&writer, data, len);
     return writer;
+}
+
+/* By that constant. */
+static struct writer begin_with(struct redlock__bytes *bytes, const char *text)
+{
+    return begin_at(bytes, text, strlen(text));
 }
 
 /* So many arguments follow. */
@@ -181,6 +188,19 @@ static void add_token(struct writer *writer, const char *token)
     put_bytes(writer, "\r\n", 2);
 }
 
+/* Whose lock: its key and its token. */
+static void add_lock(struct writer *writer, const void *key, size_t key_len, const char *token)
+{
+    _Static_assert(REDLOCK__TOKEN_HEX == 32, "its head says so");
+    if (!has_room(writer, HEAD_LEN + key_len + sizeof "\r\n$32\r\n\r\n" + REDLOCK__TOKEN_HEX))
+        return;
+    put_head(writer, '$', key_len);
+    put_bytes(writer, key, key_len);
+    put_bytes(writer, "\r\n$32\r\n", 7);
+    put_bytes(writer, token, REDLOCK__TOKEN_HEX);
+    put_bytes(writer, "\r\n", 2);
+}
+
 /* A script and its keys' count; the keys come next. */
 static void add_eval(struct writer *args, const char *script, const char *keys)
 {
@@ -218,27 +238,27 @@ FLAT struct redlock__bytes *redlock__encode_set(struct redlock__bytes *bytes, co
                                                 size_t key_len, const char *token, int64_t ttl_ms)
 {
     struct writer args = begin_with(bytes, "*6\r\n$3\r\nSET\r\n");
-    add_bytes(&args, key, key_len);
-    add_token(&args, token);
+    add_lock(&args, key, key_len, token);
     put(&args, "$2\r\nNX\r\n$2\r\nPX\r\n");
     add_number(&args, ttl_ms);
     return end(&args);
 }
 
-static void add_script(struct writer *args, const char *script, const void *key, size_t key_len,
-                       const char *token)
+static struct writer begin_script(struct redlock__bytes *bytes,
+                                  const struct redlock__constant *start, const void *key,
+                                  size_t key_len, const char *token)
 {
-    add_eval(args, script, "1");
-    add_bytes(args, key, key_len);
-    add_token(args, token);
+    struct writer writer = begin_at(bytes, start->text, start->len);
+
+    add_lock(&writer, key, key_len, token);
+    return writer;
 }
 
 FLAT struct redlock__bytes *redlock__encode_extend(struct redlock__bytes *bytes, const void *key,
                                                    size_t key_len, const char *token,
                                                    int64_t ttl_ms)
 {
-    struct writer args = begin(bytes, 6);
-    add_script(&args, redlock__extend_script, key, key_len, token);
+    struct writer args = begin_script(bytes, &redlock__extend_start, key, key_len, token);
     add_number(&args, ttl_ms);
     return end(&args);
 }
@@ -248,7 +268,8 @@ struct redlock__bytes *redlock__encode_extend_writing(struct redlock__bytes *byt
                                                       int64_t ttl_ms)
 {
     struct writer args = begin(bytes, 7);
-    add_script(&args, redlock__extend_script, key, key_len, token);
+    add_eval(&args, redlock__extend_script, "1");
+    add_lock(&args, key, key_len, token);
     add_number(&args, ttl_ms);
     add(&args, "write");
     return end(&args);
@@ -266,8 +287,7 @@ struct redlock__bytes *redlock__encode_wait(struct redlock__bytes *bytes, uint32
 FLAT struct redlock__bytes *redlock__encode_release(struct redlock__bytes *bytes, const void *key,
                                                     size_t key_len, const char *token)
 {
-    struct writer args = begin(bytes, 5);
-    add_script(&args, redlock__release_script, key, key_len, token);
+    struct writer args = begin_script(bytes, &redlock__release_start, key, key_len, token);
     return end(&args);
 }
 
@@ -276,8 +296,7 @@ FLAT struct redlock__bytes *redlock__encode_extend_native(struct redlock__bytes 
                                                           const char *token, int64_t ttl_ms)
 {
     struct writer args = begin_with(bytes, "*8\r\n$3\r\nSET\r\n");
-    add_bytes(&args, key, key_len);
-    add_token(&args, token);
+    add_lock(&args, key, key_len, token);
     put(&args, "$4\r\nIFEQ\r\n");
     add_token(&args, token);
     put(&args, "$3\r\nGET\r\n$2\r\nPX\r\n");
@@ -289,8 +308,7 @@ FLAT struct redlock__bytes *redlock__encode_delifeq(struct redlock__bytes *bytes
                                                     size_t key_len, const char *token)
 {
     struct writer args = begin_with(bytes, "*3\r\n$7\r\nDELIFEQ\r\n");
-    add_bytes(&args, key, key_len);
-    add_token(&args, token);
+    add_lock(&args, key, key_len, token);
     return end(&args);
 }
 
@@ -308,8 +326,7 @@ FLAT struct redlock__bytes *redlock__encode_release_asking(struct redlock__bytes
                                                            const void *key, size_t key_len,
                                                            const char *token)
 {
-    struct writer args = begin(bytes, 6);
-    add_script(&args, redlock__release_asking_script, key, key_len, token);
+    struct writer args = begin_script(bytes, &redlock__release_asking_start, key, key_len, token);
     add_both(&args, waiting_prefix, sizeof waiting_prefix - 1, key, key_len);
     return end(&args);
 }

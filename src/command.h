@@ -152,6 +152,15 @@ enum {
     REDLOCK__BEFORE_NOTHING = 1
 };
 
+/* Of the scripts of a lock, what goes out before the key. */
+struct redlock__constant {
+    const char *text;
+    size_t len;
+};
+extern const struct redlock__constant redlock__extend_start;
+extern const struct redlock__constant redlock__release_start;
+extern const struct redlock__constant redlock__release_asking_start;
+
 /* The Lua texts, for the simulator, which recognizes them. */
 extern const char redlock__extend_script[];
 extern const char redlock__release_script[];

@@ -180,6 +180,15 @@ static bool call_is_over(const struct redlock__call *call)
     return call->lease->op == REDLOCK__OP_NONE;
 }
 
+__attribute__((noinline)) static void wake_unannounced_locked(redlock_client *client)
+{
+    for (struct redlock__call *call = client->asleep_head; call != NULL; call = call->next)
+        if (call_is_over(call))
+            wake_call_locked(client, call);
+    if (client->driver != NULL && call_is_over(client->driver))
+        wake_call_locked(client, client->driver);
+}
+
 static void take_events_locked(redlock_client *client)
 {
     struct redlock__lease *lease;
@@ -188,11 +197,7 @@ static void take_events_locked(redlock_client *client)
     while ((event = redlock__engine_pull_event(client->engine, &lease)) != REDLOCK_EVENT_NONE)
         route_event_locked(lease->user, event);
     if (client->unannounced > 0)
-        for (struct redlock__call *call = client->asleep_head; call != NULL; call = call->next)
-            if (call_is_over(call))
-                wake_call_locked(client, call);
-    if (client->unannounced > 0 && client->driver != NULL && call_is_over(client->driver))
-        wake_call_locked(client, client->driver);
+        wake_unannounced_locked(client);
     if (client->settings->log != NULL && !client->line_waits)
         client->line_waits =
             redlock__engine_pull_log(client->engine, &client->line_level, client->line);
@@ -209,10 +214,9 @@ bool redlock__owes_callback_locked(const redlock_client *client)
  */
 static bool others_will_send_locked(const redlock_client *client)
 {
-    bool driver_in_poll = redlock__io_in_poll(client->io, REDLOCK__DRIVER);
-
     return atomic_load(&client->arriving) > 0 ||
-           (client->woken > 0 && (client->brief || !driver_in_poll));
+           (client->woken > 0 &&
+            (client->brief || !redlock__io_in_poll(client->io, REDLOCK__DRIVER)));
 }
 
 /* After every change: sends, tells who waits, wakes the driver if it would miss something. */
@@ -356,9 +360,11 @@ int redlock__enter(redlock_client *client)
     int cancel_state;
 
     (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
-    (void)atomic_fetch_add(&client->arriving, 1);
+    if (client->threaded)
+        (void)atomic_fetch_add(&client->arriving, 1);
     (void)pthread_mutex_lock(&client->mutex);
-    (void)atomic_fetch_sub(&client->arriving, 1);
+    if (client->threaded)
+        (void)atomic_fetch_sub(&client->arriving, 1);
     client->now_ns = redlock__clock_ns();
     if (client->driver == NULL &&
         client->now_ns - redlock__io_looked_ns(client->io) >= redlock__ms_to_ns(IDLE_MS)) {

@@ -188,7 +188,7 @@ __attribute__((noinline)) static bool pump_sides(struct redlock__engine *engine,
     return redlock__wake_pump(engine, now_ns) || more;
 }
 
-void redlock__engine_run(struct redlock__engine *engine, int64_t now_ns)
+__attribute__((noinline)) static void run(struct redlock__engine *engine, int64_t now_ns)
 {
     bool more;
 
@@ -203,6 +203,12 @@ void redlock__engine_run(struct redlock__engine *engine, int64_t now_ns)
             more = true;
         }
     } while (engine->news != 0 || (more && has_sides(engine)));
+}
+
+void redlock__engine_run(struct redlock__engine *engine, int64_t now_ns)
+{
+    if (engine->news != 0 || engine->work_head != NULL || has_sides(engine))
+        run(engine, now_ns);
 }
 
 /* ---- links -------------------------------------------------------------- */

@@ -52,19 +52,19 @@ bool redlock__lease_held(const struct redlock__lease *lease, int64_t now_ns)
 
 void redlock__hold_keep(struct redlock__lease *lease, uint32_t nodes, int64_t ttl_ms)
 {
+    const uint32_t *node_ppm = lease->terms->node_ppm;
+    const struct redlock__lease_rare *rare = lease->rare;
     int64_t end_ns = 0;
     uint32_t ppm = UINT32_MAX; /* for which that is */
 
     for (; nodes != 0; nodes &= nodes - 1) {
         uint32_t i = redlock__first(nodes);
 
-        if (lease->terms->node_ppm[i] != ppm) {
-            ppm = lease->terms->node_ppm[i];
+        if (node_ppm[i] != ppm) {
+            ppm = node_ppm[i];
             end_ns = redlock__deadline(lease->round.start_ns, ttl_ms, ppm);
         }
-        lease->ends_ns[i] = end_ns;
-        if (lease->rare != NULL)
-            lease->ends_ns[i] = redlock__add(end_ns, -lease->rare[i].shift_ns);
+        lease->ends_ns[i] = rare != NULL ? redlock__add(end_ns, -rare[i].shift_ns) : end_ns;
     }
 }
 

@@ -304,7 +304,7 @@ static inline void receive(struct redlock__io *io, struct redlock__node *node, u
 }
 
 /* Of one that isn't READY, or it has none. */
-static void do_tasks(struct redlock__io *io, uint32_t i)
+__attribute__((noinline)) static void do_tasks(struct redlock__io *io, uint32_t i)
 {
     struct redlock__node *node = redlock__engine_node(io->engine, i);
     int64_t now_ns = redlock__clock_ns();
@@ -343,7 +343,7 @@ static void end_sending(struct redlock__io *io, uint32_t i, int number)
 }
 
 /* The kernel took nothing. */
-static void not_sent(struct redlock__io *io, uint32_t i, int number)
+__attribute__((cold)) static void not_sent(struct redlock__io *io, uint32_t i, int number)
 {
     if (number == EAGAIN || number == EWOULDBLOCK)
         io->links[i].blocked = true, io->changes++;
@@ -379,14 +379,19 @@ static void send_output(struct redlock__io *io, struct redlock__node *node, uint
     }
 }
 
-/* Tells the external loop what changed. */
-static void register_links(struct redlock__io *io)
+/* Tells the external loop what changed; what it doesn't take is told again. */
+__attribute__((noinline)) static void register_links(struct redlock__io *io)
 {
+    io->registered = io->changes;
     for (uint32_t i = 0; i < REDLOCK__MAX_LINKS; i++) {
         struct link *link = &io->links[i];
-        if (link->fd >= 0)
-            link->registered = redlock__loop_change(io->loop_fd, link->fd, link->registered,
-                                                    redlock__link_interest(link));
+        uint32_t wanted = redlock__link_interest(link);
+
+        if (link->fd < 0)
+            continue;
+        link->registered = redlock__loop_change(io->loop_fd, link->fd, link->registered, wanted);
+        if (link->registered != wanted)
+            io->registered = io->changes - 1;
     }
 }
 
@@ -415,14 +420,15 @@ void redlock__io_flush(struct redlock__io *io)
         }
         (void)redlock__io_has_news(io);
     }
-    if (io->loop_fd >= 0)
+    if (io->loop_fd >= 0 && io->registered != io->changes)
         register_links(io);
 }
 
 /* ---- reading ------------------------------------------------------------ */
 
 /* What poll found, of a link that does not just have answers. */
-static void handle_link(struct redlock__io *io, uint32_t i, int ready, int64_t now_ns)
+__attribute__((noinline)) static void handle_link(struct redlock__io *io, uint32_t i, int ready,
+                                                  int64_t now_ns)
 {
     struct link *link = &io->links[i];
 

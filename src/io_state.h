@@ -56,8 +56,9 @@ struct redlock__io {
     int64_t user_timeout_ms;
     int64_t looked_ns;
     int loop_fd;
-    uint32_t changes; /* of what links are polled for, so far */
-    bool news;        /* something happened to a link: there may be more to do, also for others */
+    uint32_t changes;    /* of what links are polled for, so far */
+    uint32_t registered; /* those that the external loop knows */
+    bool news; /* something happened to a link: there may be more to do, also for others */
     struct link links[REDLOCK__MAX_LINKS];
     struct watch watches[REDLOCK__PARTIES];
     char *buffer; /* for what is encrypted; NULL: nothing is */

@@ -26,7 +26,7 @@ enum {
 
 static uint32_t all_nodes(const struct redlock__lease *lease)
 {
-    return lease->n >= 32 ? UINT32_MAX : (UINT32_C(1) << lease->n) - 1;
+    return (UINT32_C(1) << lease->n) - 1; /* n < 32 */
 }
 
 /* ---- memory ------------------------------------------------------------- */

@@ -63,23 +63,34 @@ static bool script_is_better(const struct redlock__engine *engine,
            (!grant->extended && grant->lease != NULL && grant->lease->automatic);
 }
 
-/* Of the scripts. */
-static enum way script_way(const struct redlock__grant *grant, enum redlock__command command,
-                           uint32_t node)
+/* Mask: where the script for a release also tells whether somebody waits. */
+static uint32_t asking(const struct redlock__grant *grant, enum redlock__command command)
 {
-    return command == REDLOCK__CMD_RELEASE && grant->asked_at == node + 1 ? BY_ASKING : BY_SCRIPT;
+    if (command != REDLOCK__CMD_RELEASE || grant->asked_at == 0)
+        return 0;
+    return UINT32_C(1) << (grant->asked_at - 1);
 }
 
-/* scripts: they are preferred. */
-static enum way choose(const struct redlock__facts *facts, enum redlock__command command,
-                       enum way script, bool scripts)
+/* Masks of `nodes`, by way. scripts: they are preferred; where somebody is asked whether others
+ * wait they are, too. */
+static void choose(const struct redlock__engine *engine, const struct redlock__grant *grant,
+                   enum redlock__command command, uint32_t nodes, bool scripts, uint32_t by[WAYS])
 {
-    enum way native = native_way(facts->native & ~facts->refused, command);
+    uint32_t by_script = nodes, ask = asking(grant, command);
 
-    if (native == BY_SCRIPT)
-        return script;
-    scripts = (scripts || script == BY_ASKING) && (facts->refused & REDLOCK__CAN_EVAL) == 0;
-    return scripts ? script : native;
+    for (; nodes != 0; nodes &= nodes - 1) {
+        uint32_t i = redlock__first(nodes), bit = UINT32_C(1) << i;
+        const struct redlock__facts *facts = redlock__node_facts(engine->nodes[i]);
+        enum way native = native_way(facts->native & ~facts->refused, command);
+
+        if (native == BY_SCRIPT ||
+            ((scripts || (ask & bit) != 0) && (facts->refused & REDLOCK__CAN_EVAL) == 0))
+            continue;
+        by[native] |= bit;
+        by_script &= ~bit;
+    }
+    by[BY_ASKING] = by_script & ask;
+    by[BY_SCRIPT] = by_script & ~ask;
 }
 
 /* ---- sending ------------------------------------------------------------- */
@@ -181,12 +192,7 @@ uint32_t redlock__native_send(struct redlock__engine *engine, struct redlock__gr
     bool scripts = script_is_better(engine, grant, command, ttl_ms);
     uint32_t by[WAYS] = {0}, sent = 0;
 
-    for (; nodes != 0; nodes &= nodes - 1) { /* before sending changes what is the longest */
-        uint32_t i = redlock__first(nodes);
-        const struct redlock__facts *facts = redlock__node_facts(engine->nodes[i]);
-
-        by[choose(facts, command, script_way(grant, command, i), scripts)] |= UINT32_C(1) << i;
-    }
+    choose(engine, grant, command, nodes, scripts, by); /* before sending changes the longest ttl */
     for (uint32_t way = 0; way < WAYS; way++)
         if (by[way] != 0)
             sent |= send_by(&q, (enum way)way, by[way]);
@@ -272,8 +278,8 @@ static bool go_round(struct redlock__engine *engine, uint32_t node, enum redlock
         explain(facts, command, &event->answer);
         return false;
     }
-    if (way == BY_SCRIPT)
-        way = script_way(event->tag.owner, command, node);
+    if (way == BY_SCRIPT && (asking(event->tag.owner, command) >> node & 1) != 0)
+        way = BY_ASKING;
     if (command == REDLOCK__CMD_EXTEND && is_stale(event))
         return false;
     return ask_again(engine, node, way, command, event, now_ns);

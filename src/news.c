@@ -75,7 +75,7 @@ static void grant_news(struct redlock__engine *engine, struct redlock__grant *gr
 }
 
 /* A lease longer than max_ttl is one of a client that was told otherwise. */
-static void note_longer_ttl(struct redlock__engine *engine, uint32_t node,
+__attribute__((noinline)) static void note_longer_ttl(struct redlock__engine *engine, uint32_t node,
                             const struct redlock__answer *answer)
 {
     if (answer->vote != REDLOCK_VOTE_FOREIGN || answer->value <= engine->fleet.max_ttl_ms ||
@@ -87,7 +87,7 @@ static void note_longer_ttl(struct redlock__engine *engine, uint32_t node,
                         "it. Use one max_ttl everywhere, see 'redlock init'");
 }
 
-static void hint(struct redlock__engine *engine, const struct redlock__grant *grant,
+__attribute__((noinline)) static void hint(struct redlock__engine *engine, const struct redlock__grant *grant,
                  const struct redlock__answer *answer, int64_t now_ns)
 {
     struct redlock__lease *head = redlock__queue_head(grant->name);

@@ -54,7 +54,7 @@ void redlock__pool_give(struct redlock__pool *pool, void *thing)
 
 #else
 
-static void *take_fresh(struct redlock__pool *pool, size_t size)
+__attribute__((cold)) static void *take_fresh(struct redlock__pool *pool, size_t size)
 {
     void *thing;
 

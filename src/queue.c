@@ -33,7 +33,7 @@ static struct redlock__name **bucket_of(const struct redlock__names *names, uint
     return &names->buckets[i < names->used ? i : i - names->size / 2];
 }
 
-static bool make_room(struct redlock__names *names)
+__attribute__((cold)) static bool make_room(struct redlock__names *names)
 {
     uint32_t size = names->size == 0 ? FIRST_BUCKETS : 2 * names->size;
     struct redlock__name **buckets = realloc(names->buckets, size * sizeof(*buckets));
@@ -46,7 +46,7 @@ static bool make_room(struct redlock__names *names)
 }
 
 /* One bucket more: what belongs there leaves the one it was in till now. */
-static void split(struct redlock__names *names)
+__attribute__((cold)) static void split(struct redlock__names *names)
 {
     uint32_t half = names->size / 2;
     struct redlock__name **from = &names->buckets[names->used - half], *name;

@@ -48,7 +48,7 @@ int64_t redlock__lease_elapsed_us(const struct redlock__lease *lease, uint32_t n
     return said->slow ? elapsed * 1000 : elapsed;
 }
 
-static bool make_rare(struct redlock__lease *lease)
+__attribute__((cold)) static bool make_rare(struct redlock__lease *lease)
 {
     if (lease->rare == NULL)
         lease->rare = calloc(lease->n, sizeof lease->rare[0]);
@@ -64,7 +64,7 @@ bool redlock__lease_shift(struct redlock__lease *lease, uint32_t node, int64_t s
 }
 
 /* Where there is no memory, only the text is lost. */
-static enum redlock__reason keep_text(struct redlock__lease *lease, uint32_t nodes,
+__attribute__((noinline)) static enum redlock__reason keep_text(struct redlock__lease *lease, uint32_t nodes,
                                       const char *text)
 {
     size_t len = strlen(text);
@@ -89,7 +89,7 @@ void redlock__lease_record(struct redlock__lease *lease, uint32_t nodes, redlock
                            const char *text, int64_t now_ns)
 {
     uint32_t elapsed = 0, slow = 0, reason = REDLOCK__REASON_NONE;
-    struct redlock__lease_said said;
+    struct redlock__lease_said said, *all;
 
     if (text[0] != '\0')
         reason = keep_text(lease, nodes, text);
@@ -105,8 +105,8 @@ void redlock__lease_record(struct redlock__lease *lease, uint32_t nodes, redlock
                                         .reason = reason & 15,
                                         .slow = slow & 1,
                                         .elapsed = elapsed & 0xffffff};
-    for (; nodes != 0; nodes &= nodes - 1)
-        redlock__lease_said(lease)[redlock__first(nodes)] = said;
+    for (all = redlock__lease_said(lease); nodes != 0; nodes &= nodes - 1)
+        all[redlock__first(nodes)] = said;
 }
 
 /* The memory goes with the first round that follows one without any. */
@@ -128,8 +128,11 @@ void redlock__lease_begin_record(struct redlock__lease *lease)
     static const struct redlock__lease_said nothing = {.vote = REDLOCK_VOTE_NONE,
                                                        .reason = REDLOCK__REASON_NO_ANSWER};
 
+    struct redlock__lease_said *all = redlock__lease_said(lease);
+    uint32_t n = lease->n;
+
     if (lease->rare != NULL)
         forget_rare(lease);
-    for (uint32_t i = 0; i < lease->n; i++)
-        redlock__lease_said(lease)[i] = nothing;
+    for (uint32_t i = 0; i < n; i++)
+        all[i] = nothing;
 }

@@ -4,34 +4,50 @@
 #include "command.h"
 #include "fence.h"
 
+/* An EVAL as it goes out, up to its one key: so many arguments, a script of so many bytes. */
+#define START(count, len, script)                                                                  \
+    {                                                                                              \
+        "*" count "\r\n$4\r\nEVAL\r\n$" len "\r\n" script "\r\n$1\r\n1\r\n",                       \
+            sizeof "*" count "\r\n$4\r\nEVAL\r\n$" len "\r\n" script "\r\n$1\r\n1\r\n" - 1         \
+    }
+
 /* A primary hashes the text of a script each time: those that locks need are kept short. */
 
 /* Compare, then set the time: a key that is gone stays gone. The time is only ever made longer. A
  * command that a dead connection left behind may arrive after a later one, and must not cut what
  * that one promised; a holder who wants less time lowers its own deadline. */
-const char redlock__extend_script[] =
-    "local c,k,ttl=redis.call,KEYS[1],ARGV[2] "
-    "local owner=c('GET',k) "
-    "if owner==ARGV[1] then local left=c('PTTL',k) "
-    "if left<ttl+0 then left=ttl elseif not ARGV[3] then return 1 end "
-    "return c('PEXPIRE',k,left) end "
-    "return owner and -1 or 0";
+#define EXTEND                                                                                     \
+    "local c,k,ttl=redis.call,KEYS[1],ARGV[2] "                                                    \
+    "local owner=c('GET',k) "                                                                      \
+    "if owner==ARGV[1] then local left=c('PTTL',k) "                                               \
+    "if left<ttl+0 then left=ttl elseif not ARGV[3] then return 1 end "                            \
+    "return c('PEXPIRE',k,left) end "                                                              \
+    "return owner and -1 or 0"
+_Static_assert(sizeof EXTEND - 1 == 230, "its head says so");
+const char redlock__extend_script[] = EXTEND;
+const struct redlock__constant redlock__extend_start = START("6", "230", EXTEND);
 
-const char redlock__release_script[] =
-    "local owner=redis.call('GET',KEYS[1]) "
-    "if owner==ARGV[1] then return redis.call('DEL',KEYS[1]) end "
-    "return owner and -1 or 0";
+#define RELEASE                                                                                    \
+    "local owner=redis.call('GET',KEYS[1]) "                                                       \
+    "if owner==ARGV[1] then return redis.call('DEL',KEYS[1]) end "                                 \
+    "return owner and -1 or 0"
+_Static_assert(sizeof RELEASE - 1 == 122, "its head says so");
+const char redlock__release_script[] = RELEASE;
+const struct redlock__constant redlock__release_start = START("5", "122", RELEASE);
 
 /* The key that says that somebody waits is no declared one, and asked for with pcall: a user
  * without rights on it must be able to release all the same. GET, since that is a right everybody
  * has. */
-const char redlock__release_asking_script[] =
-    "local owner=redis.call('GET',KEYS[1]) "
-    "local gone=0 "
-    "if owner==ARGV[1] then gone=redis.call('DEL',KEYS[1]) "
-    "elseif owner then gone=-1 end "
-    "if redis.pcall('GET',ARGV[2])~='1' then return gone end "
-    "return gone<0 and -2 or 3-gone";
+#define RELEASE_ASKING                                                                             \
+    "local owner=redis.call('GET',KEYS[1]) "                                                       \
+    "local gone=0 "                                                                                \
+    "if owner==ARGV[1] then gone=redis.call('DEL',KEYS[1]) "                                       \
+    "elseif owner then gone=-1 end "                                                               \
+    "if redis.pcall('GET',ARGV[2])~='1' then return gone end "                                     \
+    "return gone<0 and -2 or 3-gone"
+_Static_assert(sizeof RELEASE_ASKING - 1 == 221, "its head says so");
+const char redlock__release_asking_script[] = RELEASE_ASKING;
+const struct redlock__constant redlock__release_asking_start = START("6", "221", RELEASE_ASKING);
 
 /* Since when this run of the server is known to run, by its own clock, and what that shows now. A
  * script, so that the time written is the time of writing, however long the asker sleeps. The key
