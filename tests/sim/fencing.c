@@ -37,7 +37,7 @@ struct fencing {
 /* One simulation at a time. */
 static struct fencing *current;
 
-static void mark(struct sim *sim, uint32_t node, int64_t number)
+void fencing_mark(struct sim *sim, uint32_t node, int64_t number)
 {
     struct redlock__base base = {.number = number};
     char text[REDLOCK__BASE_LEN];
@@ -47,11 +47,6 @@ static void mark(struct sim *sim, uint32_t node, int64_t number)
     redlock__base_format(&base, text);
     (void)sim_server_plant_score(&sim->servers[node], REDLOCK__FLOOR_KEY, text, number,
                                  sim->now_ns);
-}
-
-void fencing_mark(struct sim *sim, uint32_t node)
-{
-    mark(sim, node, 0);
 }
 
 /* ---- who wants the lock ------------------------------------------------- */
@@ -154,7 +149,7 @@ static void forget(struct fencing *story, uint32_t node)
     if (!story->config->unguarded_recovery)
         return;
     (void)sim_server_vanish(&sim->servers[node], "redlock:fence:{k}");
-    fencing_mark(sim, node);
+    fencing_mark(sim, node, 0);
 }
 
 /* As `redlock init --fence-base` does. What counters it kept may be far below. */
@@ -170,7 +165,7 @@ static void rebase(struct fencing *story, uint32_t node)
             number = floor->score;
     }
     sim_restart_server(sim, node, true);
-    mark(sim, node, number + sim_between(&story->random, 0, 5));
+    fencing_mark(sim, node, number + sim_between(&story->random, 0, 5));
 }
 
 static void upset(struct sim *sim, void *context)
@@ -238,7 +233,7 @@ struct fencing_result fencing_run(uint64_t seed, const struct fencing_config *co
     for (uint32_t i = 0; i < simulation.n; i++) {
         story.sim->servers[i].settle = config->settle;
         story.sim->servers[i].count_up = config->count_up;
-        fencing_mark(story.sim, i);
+        fencing_mark(story.sim, i, 0);
     }
     for (uint32_t c = 0; c < CLIENTS; c++)
         sim_at(story.sim, (20 + c) * SIM_MS, work, (void *)(uintptr_t)c);

@@ -13,7 +13,6 @@ struct fencing_config {
     enum sim_count count_up; /* as well */
     bool forget;             /* primaries restart empty, too */
     bool rebase;             /* restart with all they had, and a base above all floors */
-    bool unchecked;          /* numbers that a transaction gives are not looked at */
     bool unguarded_recovery; /* what forgot is trusted at once, with the numbers it has */
 };
 
@@ -26,7 +25,7 @@ struct fencing_result {
 
 struct fencing_result fencing_run(uint64_t seed, const struct fencing_config *config);
 
-/* Markers, bases and floors on a primary, as redlock_init() makes them. */
-void fencing_mark(struct sim *sim, uint32_t node);
+/* Markers, bases and floors on a primary, as redlock_init() makes them; the number of its base. */
+void fencing_mark(struct sim *sim, uint32_t node, int64_t number);
 
 #endif

@@ -17,6 +17,18 @@ enum {
 #define COUNTER "redlock:fence:{k}"
 
 static struct sim *sim;
+static const char *name = "k";
+
+typedef bool reached_fn(int64_t counter, int64_t floor, int64_t number);
+
+reached_fn __real_redlock__fence_reached, __wrap_redlock__fence_reached;
+
+static bool unchecked; /* whatever a transaction gave counts as given */
+
+bool __wrap_redlock__fence_reached(int64_t counter, int64_t floor, int64_t number)
+{
+    return unchecked || __real_redlock__fence_reached(counter, floor, number);
+}
 
 static void setup(void)
 {
@@ -27,12 +39,13 @@ static void setup(void)
     config.node_timeout_ms = 400;
     sim = sim_new(&config);
     for (uint32_t i = 0; i < N; i++)
-        fencing_mark(sim, i);
+        fencing_mark(sim, i, 0);
     scenario_connect(sim);
 }
 
 static void teardown(void)
 {
+    unchecked = false;
     scenario_end(sim);
 }
 
@@ -41,7 +54,7 @@ static struct sim_lock *start(uint32_t client)
     struct redlock__lease_config config = sim_lock_config(500);
 
     config.fence = true;
-    return sim_acquire(sim, client, "k", &config, NULL);
+    return sim_acquire(sim, client, name, &config, NULL);
 }
 
 static int64_t token_of(const struct sim_lock *lock)
@@ -506,6 +519,59 @@ START_TEST(one_by_one_a_token_comes_twice)
 }
 END_TEST
 
+/* ---- why its number is looked at ------------------------------------------ */
+
+/*
+ * 0 was given a base far above its counters. By transaction, which it is known to take from a lock
+ * of another name, STEADY has the lock from 0 and 1; then OTHER from 0 and 2.
+ */
+static void leave_one_behind(int64_t tokens[2])
+{
+    struct sim_lock *other;
+    uint64_t before;
+    int64_t counter;
+
+    calm(STEADY);
+    counter = cycle(STEADY);
+    sim_restart_server(sim, 0, true);
+    fencing_mark(sim, 0, counter + 1000);
+    sim_run(sim, 3000 * SIM_MS);
+    name = "j";
+    before = counts_of(0).transactions;
+    for (int k = 0; k < 8 && counts_of(0).transactions == before; k++)
+        (void)cycle(STEADY);
+    name = "k";
+    ck_assert_int_eq(counter_of(0), counter);
+    sim_trigger(sim, STEADY, 2, SIM_MULTI, 1, SIM_HOLD_REQUEST);
+    tokens[0] = cycle(STEADY);
+    sim_trigger(sim, OTHER, 1, SIM_GRANT, 1, SIM_HOLD_REQUEST);
+    other = start(OTHER);
+    ck_assert_int_eq(sim_wait(sim, other), REDLOCK_OK);
+    tokens[1] = token_of(other);
+    sim_deliver(sim, SIM_ALL, SIM_ALL);
+    (void)sim_release_now(sim, other);
+    sim_run(sim, 1000 * SIM_MS);
+}
+
+START_TEST(one_that_is_behind_is_settled_first)
+{
+    int64_t tokens[2];
+
+    leave_one_behind(tokens);
+    ck_assert_int_gt(tokens[1], tokens[0]);
+}
+END_TEST
+
+START_TEST(not_looked_at_a_token_comes_twice)
+{
+    int64_t tokens[2];
+
+    unchecked = true;
+    leave_one_behind(tokens);
+    ck_assert_int_eq(tokens[1], tokens[0]);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("transactions");
@@ -530,5 +596,7 @@ int main(void)
     tcase_add_loop_test(t, a_part_that_is_lost_costs_a_vote, 0, 20);
     tcase_add_test(t, counted_late_no_token_comes_twice);
     tcase_add_test(t, one_by_one_a_token_comes_twice);
+    tcase_add_test(t, one_that_is_behind_is_settled_first);
+    tcase_add_test(t, not_looked_at_a_token_comes_twice);
     return scenario_main(suite);
 }
