@@ -132,7 +132,7 @@ static void flush_removals(redlock_client *client)
     while (redlock__engine_flushing(client->engine) && client->now_ns < end_ns) {
         int64_t next_ns = redlock__engine_next_deadline(client->engine);
         redlock__io_watch(client->io, REDLOCK__DRIVER, REDLOCK__WATCH_ALL,
-                          redlock__min(next_ns, end_ns), client->now_ns);
+                          redlock__min(next_ns, end_ns));
         redlock__io_poll(client->io, REDLOCK__DRIVER);
         client->now_ns = redlock__io_read(client->io, REDLOCK__DRIVER);
         redlock__io_flush(client->io);
@@ -370,7 +370,7 @@ int redlock_process(redlock_client *client)
     if (client->calling != NULL) {
         rc = REDLOCK_ERR_STATE;
     } else {
-        redlock__io_watch(client->io, REDLOCK__BACKGROUND, REDLOCK__WATCH_ALL, 0, 0);
+        redlock__io_watch(client->io, REDLOCK__BACKGROUND, REDLOCK__WATCH_ALL, 0);
         redlock__io_poll(client->io, REDLOCK__BACKGROUND);
         client->now_ns = redlock__io_read(client->io, REDLOCK__BACKGROUND);
         client->processing = true;

@@ -276,8 +276,7 @@ static void drive_locked(redlock_client *client, struct redlock__call *call)
         else if (sends_ns == REDLOCK__NEVER)
             sends_ns = redlock__add(redlock__clock_ns(), redlock__ms_to_ns(DEFER_MS));
         until_ns = redlock__min(until_ns, sends_ns);
-        redlock__io_watch(client->io, REDLOCK__DRIVER, REDLOCK__WATCH_ALL, until_ns,
-                          client->now_ns);
+        redlock__io_watch(client->io, REDLOCK__DRIVER, REDLOCK__WATCH_ALL, until_ns);
         redlock__unlock(client);
         redlock__io_poll(client->io, REDLOCK__DRIVER);
         (void)pthread_mutex_lock(&client->mutex);
@@ -325,6 +324,7 @@ static void sleep_locked(redlock_client *client, struct redlock__call *call)
         (void)pthread_mutex_unlock(&client->mutex);
         redlock__poll(NULL, 0, redlock__ms_to_ns(DEFER_MS));
         (void)pthread_mutex_lock(&client->mutex);
+        client->now_ns = redlock__clock_ns();
         return;
     }
     call->asleep = true;
@@ -333,6 +333,7 @@ static void sleep_locked(redlock_client *client, struct redlock__call *call)
     *(call->prev != NULL ? &call->prev->next : &client->asleep_head) = call;
     client->asleep_tail = call;
     (void)pthread_cond_wait(&call->seat->verdict, &client->mutex);
+    client->now_ns = redlock__clock_ns();
     *(call->prev != NULL ? &call->prev->next : &client->asleep_head) = call->next;
     *(call->next != NULL ? &call->next->prev : &client->asleep_tail) = call->prev;
     call->asleep = false;
@@ -438,7 +439,7 @@ static void background_turn_locked(redlock_client *client)
     client->now_ns = redlock__clock_ns(); /* callbacks may have run */
     redlock__io_watch(client->io, REDLOCK__BACKGROUND,
                       all ? REDLOCK__WATCH_ALL : REDLOCK__WATCH_UNSETTLED,
-                      needed ? next_look_locked(client) : REDLOCK__NEVER, client->now_ns);
+                      needed ? next_look_locked(client) : REDLOCK__NEVER);
     redlock__unlock(client);
     redlock__io_poll(client->io, REDLOCK__BACKGROUND);
     (void)pthread_mutex_lock(&client->mutex);

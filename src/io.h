@@ -57,15 +57,13 @@ void redlock__io_free(struct redlock__io *io, bool here);
 /* Does all tasks and sends all output, as far as it goes without waiting. */
 void redlock__io_flush(struct redlock__io *io);
 
-/* until_ns: poll no longer, as seen at now_ns. The party counts as in poll until
- * redlock__io_read().
- */
+/* until_ns: poll no longer, 0: not at all. The party counts as in poll until redlock__io_read(). */
 void redlock__io_watch(struct redlock__io *io, enum redlock__party party, enum redlock__scope scope,
-                       int64_t until_ns, int64_t now_ns);
+                       int64_t until_ns);
 /* Without the mutex. A clock that stood still (suspend) makes it return late, by a second at most.
  */
 void redlock__io_poll(struct redlock__io *io, enum redlock__party party);
-/* Returns the time after that. */
+/* Returns when it had read, before it took in what that was. */
 int64_t redlock__io_read(struct redlock__io *io, enum redlock__party party);
 /* All three at once, without waiting. */
 void redlock__io_look(struct redlock__io *io);

@@ -22,16 +22,16 @@ static bool is_unsettled(const struct redlock__io *io, uint32_t i)
 }
 
 void redlock__io_watch(struct redlock__io *io, enum redlock__party party, enum redlock__scope scope,
-                       int64_t until_ns, int64_t now_ns)
+                       int64_t until_ns)
 {
     struct watch *watch = &io->watches[party];
     int64_t longest_ns = redlock__ms_to_ns(LONGEST_POLL_MS);
 
     watch->until_ns = until_ns;
-    watch->timeout_ns = -1;
-    if (until_ns != REDLOCK__NEVER)
+    watch->timeout_ns = until_ns == REDLOCK__NEVER ? -1 : 0;
+    if (until_ns > 0 && until_ns != REDLOCK__NEVER)
         watch->timeout_ns =
-            redlock__max(0, redlock__min(longest_ns, redlock__add(until_ns, -now_ns)));
+            redlock__max(0, redlock__min(longest_ns, redlock__add(until_ns, -redlock__clock_ns())));
     watch->in_poll = true;
     if (scope == REDLOCK__WATCH_ALL && watch->scope == scope && watch->changes == io->changes &&
         watch->count == redlock__engine_links(io->engine))
@@ -59,7 +59,7 @@ void redlock__io_poll(struct redlock__io *io, enum redlock__party party)
 
 void redlock__io_look(struct redlock__io *io)
 {
-    redlock__io_watch(io, REDLOCK__LOOK, REDLOCK__WATCH_ALL, 0, 0);
+    redlock__io_watch(io, REDLOCK__LOOK, REDLOCK__WATCH_ALL, 0);
     redlock__io_poll(io, REDLOCK__LOOK);
     (void)redlock__io_read(io, REDLOCK__LOOK);
 }

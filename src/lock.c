@@ -21,13 +21,13 @@ static void silence_locked(redlock_lock *lock)
     lock->extras->on_event = NULL;
     redlock__unqueue_callback_locked(lock);
     if (lock->call != NULL && lock->lease != NULL) /* in that callback */
-        redlock__engine_stop(client->engine, lock->lease, REDLOCK_CANCELLED, redlock__clock_ns());
+        redlock__engine_stop(client->engine, lock->lease, REDLOCK_CANCELLED, client->now_ns);
     redlock__settle_locked(client);
     redlock__signal_locked(client);
-    while (client->calling == lock && !pthread_equal(client->calling_thread, pthread_self())) {
+    while (client->calling == lock && !pthread_equal(client->calling_thread, pthread_self()))
         (void)pthread_cond_wait(&client->called, &client->mutex);
+    if (client->threaded) /* links may have been looked after meanwhile */
         client->now_ns = redlock__clock_ns();
-    }
 }
 
 static void forget_locked(redlock_lock *lock, bool leave_keys)
@@ -237,7 +237,8 @@ static int extend(redlock_lock *lock, int64_t ttl_ms, bool wait)
         /* What has been answered by now, a grant that came after the verdict, is to count. */
         if (client->driver == NULL)
             redlock__io_look(client->io);
-        rc = redlock__engine_extend(client->engine, lock->lease, ttl_ms, redlock__clock_ns());
+        client->now_ns = redlock__clock_ns();
+        rc = redlock__engine_extend(client->engine, lock->lease, ttl_ms, client->now_ns);
         if (rc == 0 && wait)
             rc = wait_for_operation_locked(lock);
         else if (rc == 0)
@@ -353,7 +354,7 @@ static int detach_locked(redlock_lock *lock, char *token)
 
     if (rc != 0)
         return rc;
-    if (!redlock__engine_detach(client->engine, lock->lease, redlock__clock_ns())) {
+    if (!redlock__engine_detach(client->engine, lock->lease, client->now_ns)) {
         client->unannounced++;
         redlock__wait_locked(client, &call);
         client->unannounced--;

@@ -207,11 +207,11 @@ static void hear_yes(struct redlock__engine *engine, int64_t now_ns)
 
         while (more && (tag = redlock__node_pull_yes(node, &more)) != NULL) {
             engine->owed--;
+            if (!more) { /* it is READY, as was seen; what follows from its yes may be news of it */
+                assert(redlock__node_changes(node) == engine->changes[i]);
+                engine->news &= ~(UINT32_C(1) << i);
+            }
             note_yes(engine, i, tag, now_ns);
-        }
-        if (!more) { /* it said yes, so it is as READY as was seen */
-            assert(redlock__node_changes(node) == engine->changes[i]);
-            engine->news &= ~(UINT32_C(1) << i);
         }
     }
 }

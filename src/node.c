@@ -426,7 +426,7 @@ __attribute__((cold)) static bool make_room_within_limits(struct redlock__node *
         fail(node, now_ns, "more than %d requests without an answer", REDLOCK__NODE_MAX_PENDING);
         return false;
     }
-    if (len > REDLOCK__NODE_MAX_OUT - (node->seen.out_tail - node->seen.out_head)) {
+    if (node->seen.out_tail - node->seen.out_head + len > REDLOCK__NODE_MAX_OUT) {
         fail(node, now_ns, "more than %d bytes waiting to be sent", REDLOCK__NODE_MAX_OUT);
         return false;
     }

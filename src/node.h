@@ -29,7 +29,8 @@
 
 enum {
     REDLOCK__NODE_MAX_PENDING = 65536,        /* requests without an answer */
-    REDLOCK__NODE_MAX_OUT = 64 * 1024 * 1024, /* bytes waiting to be sent */
+    REDLOCK__NODE_MAX_OUT = 64 * 1024 * 1024, /* bytes waiting to be sent: up to twice that, where
+                                                 some of them were sent in between */
     REDLOCK__BACKOFF_BASE_MS = 20,            /* first pause after a failed connect */
     REDLOCK__BACKOFF_CAP_MS = 1000,           /* longest, before a jitter of a quarter */
     REDLOCK__HURRY_MS = 100                   /* a call may ask for a connect this often */

@@ -232,6 +232,26 @@ START_TEST(too_much_output_fails_the_link)
 }
 END_TEST
 
+/* Bytes that were sent are not moved out of the way: the room for what waits is larger then. */
+START_TEST(too_much_output_fails_a_link_that_took_some)
+{
+    static char block[1024 * 1024];
+    struct redlock__bytes bytes = {.len = sizeof(block), .heap = block};
+    struct redlock__tag tag = {.command = REDLOCK__CMD_GET};
+    int waiting = 60 - 10;
+
+    make_ready();
+    for (int i = 0; i < 60; i++)
+        ck_assert(redlock__node_request(node, &tag, &bytes, now + MS(50), now));
+    redlock__node_sent(node, 10 * sizeof(block));
+    while (waiting <= 128 && redlock__node_request(node, &tag, &bytes, now + MS(50), now))
+        waiting++;
+    ck_assert_int_ge(waiting, 64);
+    ck_assert_int_le(waiting, 128);
+    assert_down("more than 67108864 bytes waiting to be sent");
+}
+END_TEST
+
 /* ---- back-off ----------------------------------------------------------- */
 
 static void assert_pause(int64_t pause_ms)
@@ -414,6 +434,7 @@ static Suite *failures_suite(void)
     tcase_add_test(failures, a_giant_reply_fails_the_link);
     tcase_add_test(failures, an_overfull_queue_fails_the_link);
     tcase_add_test(failures, too_much_output_fails_the_link);
+    tcase_add_test(failures, too_much_output_fails_a_link_that_took_some);
     suite_add_tcase(suite, failures);
 
     TCase *pauses = tcase_create("pauses");
