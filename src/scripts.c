@@ -11,7 +11,8 @@
             sizeof "*" count "\r\n$4\r\nEVAL\r\n$" len "\r\n" script "\r\n$1\r\n1\r\n" - 1         \
     }
 
-/* A primary hashes the text of a script each time: those that locks need are kept short. */
+/* A primary hashes the text of a script each time, in blocks of 64 bytes, nine of them its own:
+ * those that locks need are kept short. */
 
 /* Compare, then set the time: a key that is gone stays gone. The time is only ever made longer. A
  * command that a dead connection left behind may arrive after a later one, and must not cut what
@@ -28,26 +29,26 @@ const char redlock__extend_script[] = EXTEND;
 const struct redlock__constant redlock__extend_start = START("6", "230", EXTEND);
 
 #define RELEASE                                                                                    \
-    "local owner=redis.call('GET',KEYS[1]) "                                                       \
-    "if owner==ARGV[1] then return redis.call('DEL',KEYS[1]) end "                                 \
-    "return owner and -1 or 0"
-_Static_assert(sizeof RELEASE - 1 == 122, "its head says so");
+    "local c,k=redis.call,KEYS[1] "                                                                \
+    "local o=c('GET',k) "                                                                          \
+    "if o==ARGV[1] then return c('DEL',k) end "                                                    \
+    "return o and -1 or 0"
+_Static_assert(sizeof RELEASE - 1 == 109, "its head says so");
 const char redlock__release_script[] = RELEASE;
-const struct redlock__constant redlock__release_start = START("5", "122", RELEASE);
+const struct redlock__constant redlock__release_start = START("5", "109", RELEASE);
 
 /* The key that says that somebody waits is no declared one, and asked for with pcall: a user
  * without rights on it must be able to release all the same. GET, since that is a right everybody
  * has. */
 #define RELEASE_ASKING                                                                             \
-    "local owner=redis.call('GET',KEYS[1]) "                                                       \
-    "local gone=0 "                                                                                \
-    "if owner==ARGV[1] then gone=redis.call('DEL',KEYS[1]) "                                       \
-    "elseif owner then gone=-1 end "                                                               \
-    "if redis.pcall('GET',ARGV[2])~='1' then return gone end "                                     \
-    "return gone<0 and -2 or 3-gone"
-_Static_assert(sizeof RELEASE_ASKING - 1 == 221, "its head says so");
+    "local r,k=redis,KEYS[1] "                                                                     \
+    "local o=r.call('GET',k) "                                                                     \
+    "o=o==ARGV[1] and r.call('DEL',k) or o and -1 or 0 "                                           \
+    "if r.pcall('GET',ARGV[2])~='1' then return o end "                                            \
+    "return o<0 and -2 or 3-o"
+_Static_assert(sizeof RELEASE_ASKING - 1 == 171, "its head says so");
 const char redlock__release_asking_script[] = RELEASE_ASKING;
-const struct redlock__constant redlock__release_asking_start = START("6", "221", RELEASE_ASKING);
+const struct redlock__constant redlock__release_asking_start = START("6", "171", RELEASE_ASKING);
 
 /* Since when this run of the server is known to run, by its own clock, and what that shows now. A
  * script, so that the time written is the time of writing, however long the asker sleeps. The key

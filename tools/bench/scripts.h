@@ -14,8 +14,9 @@
     "return owner and -1 or 0"
 
 #define SCRIPTS_RELEASE                                                                            \
-    "local owner=redis.call('GET',KEYS[1]) "                                                       \
-    "if owner==ARGV[1] then return redis.call('DEL',KEYS[1]) end "                                 \
-    "return owner and -1 or 0"
+    "local c,k=redis.call,KEYS[1] "                                                                \
+    "local o=c('GET',k) "                                                                          \
+    "if o==ARGV[1] then return c('DEL',k) end "                                                    \
+    "return o and -1 or 0"
 
 #endif
