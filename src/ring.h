@@ -4,7 +4,9 @@
  * Deadlines. The earliest deadline is cached and only ever too early (its request may have been
  * answered since). Once it is due, a sweep over the ring finds what is late, one entry a call, and
  * the next earliest on its way. A late entry stays where it is, so that its answer is consumed
- * there and never taken for the next one's.
+ * there and never taken for the next one's. Where requests have as much time as those in front of
+ * them, or more, as most have, a sweep looks only at those that are late: of a primary that
+ * answers late there are thousands.
  */
 #ifndef REDLOCK__RING_H
 #define REDLOCK__RING_H
@@ -45,10 +47,15 @@ struct redlock__pending {
 
 struct redlock__ring {
     struct redlock__pending *entries; /* size of them, a power of two */
-    uint32_t size, head, count;
+    uint32_t size, count;
+    uint64_t head;           /* the oldest one's number; all are numbered as they come */
     int64_t min_deadline_ns; /* of those not timed out, or earlier */
-    uint32_t sweep;          /* next entry to look at, from head */
-    int64_t sweep_min_ns;    /* earliest deadline among those looked at */
+    int64_t newest_ns;       /* deadline of the newest */
+    uint64_t ordered;        /* from here on none is due before the one in front of it */
+    uint64_t late;           /* in front of this all are timed out */
+    bool sweeping;
+    uint64_t sweep;       /* next entry to look at */
+    int64_t sweep_min_ns; /* earliest deadline among those looked at */
 };
 
 void redlock__ring_init(struct redlock__ring *ring);
@@ -64,7 +71,7 @@ static inline struct redlock__pending *redlock__ring_at(const struct redlock__ri
 /* The oldest; there is one, or nothing is done with it. */
 static inline struct redlock__pending *redlock__ring_first(const struct redlock__ring *ring)
 {
-    return &ring->entries[ring->head];
+    return &ring->entries[ring->head & (ring->size - 1)];
 }
 
 /* Makes room for one more; false: out of memory. */
@@ -78,8 +85,12 @@ static inline bool redlock__ring_reserve(struct redlock__ring *ring)
 static inline struct redlock__pending *redlock__ring_push(struct redlock__ring *ring,
                                                           int64_t deadline_ns)
 {
-    struct redlock__pending *pending = redlock__ring_at(ring, ring->count++);
+    struct redlock__pending *pending = redlock__ring_at(ring, ring->count);
 
+    if (deadline_ns < ring->newest_ns)
+        ring->ordered = ring->head + ring->count;
+    ring->newest_ns = deadline_ns;
+    ring->count++;
     pending->deadline_ns = deadline_ns;
     pending->timed_out = pending->written = false;
     ring->min_deadline_ns = redlock__min(ring->min_deadline_ns, deadline_ns);
@@ -89,9 +100,7 @@ static inline struct redlock__pending *redlock__ring_push(struct redlock__ring *
 /* Drops the oldest; what it pointed to stays readable until the next push. */
 static inline void redlock__ring_pop(struct redlock__ring *ring)
 {
-    if (ring->sweep > 0)
-        ring->sweep--;
-    ring->head = (ring->head + 1) & (ring->size - 1);
+    ring->head++;
     ring->count--;
     if (ring->count == 0)
         ring->min_deadline_ns = REDLOCK__NEVER;

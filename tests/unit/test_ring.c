@@ -192,11 +192,13 @@ static void assert_nobody_late(int64_t now_ns)
     ck_assert(!late);
 }
 
+static uint32_t mixed; /* so many of a hundred come out of order */
+
 static void step(int64_t now_ns)
 {
     uint32_t kind = draw(10);
     if (kind < 4 && behind < MOST) {
-        list[behind].deadline_ns = now_ns + draw(60) - 5;
+        list[behind].deadline_ns = now_ns + (draw(100) < mixed ? draw(60) - 5 : 40);
         push(behind, list[behind].deadline_ns);
         behind++;
     } else if (kind < 7 && first < behind) {
@@ -222,12 +224,40 @@ START_TEST(it_says_what_a_list_would_say)
     int64_t now_ns = 1000;
     memset(list, 0, sizeof(list)); /* without forks the one before left it */
     state = (uint64_t)_i;
+    mixed = (uint32_t)_i % 3 * 50; /* of a hundred */
     first = behind = 0;
     for (int turn = 0; turn < MOST; turn++) {
         now_ns += draw(4) == 0 ? draw(20) : 0;
         step(now_ns);
     }
     ck_assert_uint_gt(first, 100); /* it did something */
+}
+END_TEST
+
+static uint32_t overdue_until(int64_t now_ns)
+{
+    uint32_t count = 0;
+
+    while (redlock__ring_overdue(&ring, now_ns) != NULL)
+        count++;
+    return count;
+}
+
+START_TEST(in_order_only_late_ones_are_looked_at)
+{
+    for (uint32_t i = 0; i < 1000; i++)
+        push(i, 100 + i / 2);
+    for (int64_t now_ns = 100; now_ns < 200; now_ns++) {
+        for (int k = 0; k < 2; k++) {
+            ck_assert_ptr_nonnull(redlock__ring_overdue(&ring, now_ns));
+            ck_assert_uint_le(ring.sweep - ring.late, 1);
+        }
+        ck_assert_ptr_null(redlock__ring_overdue(&ring, now_ns));
+        ck_assert_uint_le(ring.sweep - ring.late, 1);
+        ck_assert_int_eq(ring.min_deadline_ns, now_ns + 1);
+    }
+    push(1000, 201); /* before those in front of it */
+    ck_assert_uint_eq(overdue_until(201), 4 + 1);
 }
 END_TEST
 
@@ -238,6 +268,7 @@ int main(void)
     tcase_set_timeout(t, 20);
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_test(t, an_empty_ring_has_no_deadline);
+    tcase_add_test(t, in_order_only_late_ones_are_looked_at);
     tcase_add_test(t, first_in_first_out_whatever_it_grew_to);
     tcase_add_test(t, room_that_is_there_is_not_made_again);
     tcase_add_test(t, the_earliest_deadline_is_known);
