@@ -76,7 +76,7 @@ static void grant_news(struct redlock__engine *engine, struct redlock__grant *gr
 
 /* A lease longer than max_ttl is one of a client that was told otherwise. */
 __attribute__((noinline)) static void note_longer_ttl(struct redlock__engine *engine, uint32_t node,
-                            const struct redlock__answer *answer)
+                                                      const struct redlock__answer *answer)
 {
     if (answer->vote != REDLOCK_VOTE_FOREIGN || answer->value <= engine->fleet.max_ttl_ms ||
         engine->longer_told || engine->fleet.guard_ns == 0)
@@ -87,8 +87,9 @@ __attribute__((noinline)) static void note_longer_ttl(struct redlock__engine *en
                         "it. Use one max_ttl everywhere, see 'redlock init'");
 }
 
-__attribute__((noinline)) static void hint(struct redlock__engine *engine, const struct redlock__grant *grant,
-                 const struct redlock__answer *answer, int64_t now_ns)
+__attribute__((noinline)) static void hint(struct redlock__engine *engine,
+                                           const struct redlock__grant *grant,
+                                           const struct redlock__answer *answer, int64_t now_ns)
 {
     struct redlock__lease *head = redlock__queue_head(grant->name);
 

@@ -81,29 +81,10 @@ __attribute__((cold)) static bool grow_out(struct redlock__node *node, size_t le
     return true;
 }
 
-static bool has_room(const struct redlock__node *node, size_t len)
-{
-    return node->ring.count < node->ring.size && node->seen.out_size - node->seen.out_tail >= len;
-}
-
-/* False: out of memory. */
-static bool make_room(struct redlock__node *node, size_t len)
+bool redlock__node_make_room(struct redlock__node *node, size_t len)
 {
     return redlock__ring_reserve(&node->ring) &&
            (node->seen.out_size - node->seen.out_tail >= len || grow_out(node, len));
-}
-
-/* Where there is room. */
-static inline void append(struct redlock__node *node, const struct redlock__tag *tag,
-                          const char *data, size_t len, int64_t deadline_ns, int64_t now_ns)
-{
-    struct redlock__pending *pending = redlock__ring_push(&node->ring, deadline_ns);
-
-    pending->tag = *tag;
-    pending->queued_ns = now_ns;
-    pending->begin = node->sent + (node->seen.out_tail - node->seen.out_head);
-    memcpy(node->seen.out + node->seen.out_tail, data, len);
-    node->seen.out_tail += len;
 }
 
 /* ---- phases ------------------------------------------------------------- */
@@ -209,15 +190,6 @@ fail(struct redlock__node *node, int64_t now_ns, const char *format, ...)
 }
 
 /* ---- greeting ----------------------------------------------------------- */
-
-bool redlock__node_append(struct redlock__node *node, const struct redlock__tag *tag,
-                          const struct redlock__bytes *bytes, int64_t now_ns)
-{
-    if (bytes->len == 0 || !make_room(node, bytes->len))
-        return false;
-    append(node, tag, redlock__bytes_data(bytes), bytes->len, REDLOCK__NEVER, now_ns);
-    return true;
-}
 
 static void fail_refused(struct redlock__node *node, struct redlock__answer *answer, int64_t now_ns)
 {
@@ -430,7 +402,7 @@ __attribute__((cold)) static bool make_room_within_limits(struct redlock__node *
         fail(node, now_ns, "more than %d bytes waiting to be sent", REDLOCK__NODE_MAX_OUT);
         return false;
     }
-    return make_room(node, len);
+    return redlock__node_make_room(node, len);
 }
 
 __attribute__((always_inline)) static inline bool request(struct redlock__node *node,
@@ -439,9 +411,9 @@ __attribute__((always_inline)) static inline bool request(struct redlock__node *
                                                           int64_t deadline_ns, int64_t now_ns)
 {
     if (node->seen.phase != REDLOCK__NODE_PHASE_READY || len == 0 ||
-        (!has_room(node, len) && !make_room_within_limits(node, len, now_ns)))
+        (!redlock__node_has_room(node, len) && !make_room_within_limits(node, len, now_ns)))
         return false;
-    append(node, tag, data, len, deadline_ns, now_ns);
+    redlock__node_append(node, tag, data, len, deadline_ns, now_ns);
     deadline_ns = now_ns + redlock__min(deadline_ns - now_ns, node->config.silence_limit_ns);
     if (deadline_ns < node->seen.deadline_ns)
         set_deadline(node, deadline_ns);

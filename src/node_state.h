@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "node.h"
 #include "reading.h"
@@ -39,9 +40,27 @@ struct redlock__node {
 
 /* ---- node.c ---- */
 
-/* A command of the greeting, which has no deadline of its own. False: out of memory. */
-bool redlock__node_append(struct redlock__node *node, const struct redlock__tag *tag,
-                          const struct redlock__bytes *bytes, int64_t now_ns);
+/* For one more request, of so many bytes. False: out of memory. */
+bool redlock__node_make_room(struct redlock__node *node, size_t len);
+
+static inline bool redlock__node_has_room(const struct redlock__node *node, size_t len)
+{
+    return node->ring.count < node->ring.size && node->seen.out_size - node->seen.out_tail >= len;
+}
+
+/* Where there is room. */
+static inline void redlock__node_append(struct redlock__node *node, const struct redlock__tag *tag,
+                                        const char *data, size_t len, int64_t deadline_ns,
+                                        int64_t now_ns)
+{
+    struct redlock__pending *pending = redlock__ring_push(&node->ring, deadline_ns);
+
+    pending->tag = *tag;
+    pending->queued_ns = now_ns;
+    pending->begin = node->sent + (node->seen.out_tail - node->seen.out_head);
+    memcpy(node->seen.out + node->seen.out_tail, data, len);
+    node->seen.out_tail += len;
+}
 
 /* ---- greeting.c ---- */
 

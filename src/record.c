@@ -64,8 +64,8 @@ bool redlock__lease_shift(struct redlock__lease *lease, uint32_t node, int64_t s
 }
 
 /* Where there is no memory, only the text is lost. */
-__attribute__((noinline)) static enum redlock__reason keep_text(struct redlock__lease *lease, uint32_t nodes,
-                                      const char *text)
+__attribute__((noinline)) static enum redlock__reason keep_text(struct redlock__lease *lease,
+                                                                uint32_t nodes, const char *text)
 {
     size_t len = strlen(text);
 

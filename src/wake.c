@@ -177,7 +177,8 @@ static int64_t gap_end(struct redlock__name *name, int64_t now_ns)
 }
 
 /* Nobody does: who stood back for them needs not. */
-__attribute__((noinline)) static void no_crowd(struct redlock__engine *engine, struct redlock__name *name, int64_t now_ns)
+__attribute__((noinline)) static void no_crowd(struct redlock__engine *engine,
+                                               struct redlock__name *name, int64_t now_ns)
 {
     struct redlock__lease *head = redlock__queue_head(name);
 
