@@ -150,7 +150,7 @@ END_TEST
 
 START_TEST(test_one_line_says_why)
 {
-    START(&driver, "run", "--ttl", "1s", "k", "--", worker_program(), "--worker",
+    START(&driver, "run", "--ttl", "3s", "k", "--", worker_program(), "--worker",
           worker_board_path(), "s");
     worker_wait(board, 1);
     freeze_majority();

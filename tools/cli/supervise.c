@@ -401,9 +401,9 @@ static void wait_for_news(struct wrapper *wrapper)
     struct note note;
 
     poll(fds, 2, clock_poll_timeout(backup_next_ns(wrapper), clock_now_ns()));
-    hear_guardian(wrapper);
-    while (!wrapper->ended && notes_next(wrapper->notes, &note))
+    while (notes_next(wrapper->notes, &note)) /* they say why the guardian does what it says */
         on_note(wrapper, &note);
+    hear_guardian(wrapper);
 }
 
 void supervise(struct wrapper *wrapper)
