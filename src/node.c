@@ -448,7 +448,7 @@ uint32_t redlock__node_request_all(struct redlock__node *const nodes[], uint32_t
                                    int64_t now_ns)
 {
     const char *data = redlock__bytes_data(bytes);
-    const struct redlock__tag copy = *tag;
+    const struct redlock__tag copy = *tag; /* what is written to nodes can't change it */
     size_t len = bytes->len;
 
     for (uint32_t rest = mask; rest != 0; rest &= rest - 1)

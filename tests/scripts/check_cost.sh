@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # What a lock costs, in instructions: callgrind counts what one thread executes for an acquire and a
 # release over a network that costs nothing (tests/cost), so the figure is the same each time. And
-# in system calls; of an event loop with locks in flight, for all of them. Limits are what was reached plus a tenth, for other
-# compilers and processors; whoever lowers a figure lowers its limit.
+# in system calls. "loop" is an event loop with locks in flight, for one of them. Limits are what was
+# reached plus a tenth, for other compilers and processors; whoever lowers a figure lowers its limit.
 set -euo pipefail
 
 case ${1-} in

@@ -46,6 +46,7 @@ static void setup(void)
 static void teardown(void)
 {
     unchecked = false;
+    name = "k";
     scenario_end(sim);
 }
 
@@ -542,8 +543,10 @@ static void leave_one_behind(int64_t tokens[2])
         (void)cycle(STEADY);
     name = "k";
     ck_assert_int_eq(counter_of(0), counter);
+    before = counts_of(0).transactions;
     sim_trigger(sim, STEADY, 2, SIM_MULTI, 1, SIM_HOLD_REQUEST);
     tokens[0] = cycle(STEADY);
+    ck_assert_uint_eq(counts_of(0).transactions, before + 1); /* not by script */
     sim_trigger(sim, OTHER, 1, SIM_GRANT, 1, SIM_HOLD_REQUEST);
     other = start(OTHER);
     ck_assert_int_eq(sim_wait(sim, other), REDLOCK_OK);
