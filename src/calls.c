@@ -21,7 +21,7 @@ struct redlock__engine *redlock__engine_new(const struct redlock__engine_config 
     if (engine == NULL)
         return NULL;
     engine->nodes = engine->seen.nodes;
-    engine->stirred = true;
+    engine->stirred |= REDLOCK__STIRRED;
     engine->yes[0].tag.what = UINT64_MAX;
     engine->drift_ppm = config->drift_ppm;
     engine->node_timeout_ms = config->node_timeout_ms;
@@ -36,7 +36,7 @@ struct redlock__engine *redlock__engine_new(const struct redlock__engine_config 
     for (engine->n = 0; engine->n < config->n; engine->n++) {
         struct redlock__node_config node = config->nodes[engine->n];
 
-        node.all = &engine->all;
+        node.all = &engine->seen.all;
         node.bit = UINT32_C(1) << engine->n;
         engine->nodes[engine->n] = redlock__node_new(&node);
         engine->seen.links = engine->n + 1;

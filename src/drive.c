@@ -222,10 +222,12 @@ static bool others_will_send_locked(const redlock_client *client)
 /* After every change: sends, tells who waits, wakes the driver if it would miss something. */
 void redlock__settle_locked(redlock_client *client)
 {
-    if (client->threaded && !others_will_send_locked(client))
-        redlock__io_flush(client->io);
-    else if (!client->threaded && !client->processing && redlock__io_has_news(client->io))
-        redlock__io_wake(client->io, REDLOCK__BACKGROUND);
+    if (redlock__io_has_news(client->io)) {
+        if (client->threaded && !others_will_send_locked(client))
+            redlock__io_flush(client->io);
+        else if (!client->threaded && !client->processing)
+            redlock__io_wake(client->io, REDLOCK__BACKGROUND);
+    }
     take_events_locked(client);
     if (redlock__io_in_poll(client->io, REDLOCK__DRIVER))
         redlock__wake_party_locked(client, REDLOCK__DRIVER,

@@ -154,7 +154,7 @@ void redlock__engine_phase_changed(struct redlock__engine *engine, uint32_t i, i
     struct redlock__lease *lease;
 
     engine->phases[i] = is;
-    engine->stirred = true;
+    engine->stirred |= REDLOCK__STIRRED;
     engine->changes[i] = redlock__node_changes(node);
     if (is == REDLOCK__NODE_PHASE_READY)
         redlock__wake_greeted(engine, i);
@@ -195,7 +195,7 @@ __attribute__((noinline)) static void run(struct redlock__engine *engine, int64_
     do {
         struct redlock__lease *lease;
 
-        more = redlock__news_take(engine, now_ns);
+        more = engine->news != 0 && redlock__news_take(engine, now_ns);
         if (has_sides(engine))
             more |= pump_sides(engine, now_ns);
         while ((lease = next_work(engine)) != NULL) {
@@ -282,7 +282,7 @@ static int64_t next_own_deadline(const struct redlock__engine *engine)
 
 int64_t redlock__engine_next_deadline(const struct redlock__engine *engine)
 {
-    return redlock__min(next_own_deadline(engine), engine->all.deadline_ns);
+    return redlock__min(next_own_deadline(engine), engine->seen.all.deadline_ns);
 }
 
 /* Of leases, grants and inspections; true if any was due. */
@@ -307,7 +307,7 @@ static bool handle_node_deadlines(struct redlock__engine *engine, int64_t now_ns
 {
     bool due = false;
 
-    engine->all.deadline_ns = REDLOCK__NEVER;
+    engine->seen.all.deadline_ns = REDLOCK__NEVER;
     for (uint32_t i = 0; i < redlock__engine_links(engine); i++) {
         struct redlock__node *node = redlock__engine_node(engine, i);
 
@@ -316,11 +316,11 @@ static bool handle_node_deadlines(struct redlock__engine *engine, int64_t now_ns
         if (now_ns >= redlock__node_next_deadline(node)) {
             redlock__node_handle_deadline(node, now_ns);
             note_news(engine, i);
-            engine->stirred = true;
+            engine->stirred |= REDLOCK__STIRRED;
             due = true;
         }
-        engine->all.deadline_ns =
-            redlock__min(engine->all.deadline_ns, redlock__node_next_deadline(node));
+        engine->seen.all.deadline_ns =
+            redlock__min(engine->seen.all.deadline_ns, redlock__node_next_deadline(node));
     }
     return due;
 }
@@ -334,7 +334,7 @@ __attribute__((noinline)) static void handle_deadline(struct redlock__engine *en
 
     if (engine->news != 0 || has_sides(engine))
         redlock__engine_run(engine, now_ns);
-    if (now_ns >= engine->all.deadline_ns)
+    if (now_ns >= engine->seen.all.deadline_ns)
         due |= handle_node_deadlines(engine, now_ns);
     if (due)
         redlock__engine_run(engine, now_ns);
@@ -353,7 +353,7 @@ void redlock__engine_connected(struct redlock__engine *engine, uint32_t i, int64
     redlock__engine_handle_deadline(engine, now_ns);
     redlock__node_connected(redlock__engine_node(engine, i), now_ns);
     note_news(engine, i);
-    engine->stirred = true;
+    engine->stirred |= REDLOCK__STIRRED;
     redlock__engine_run(engine, now_ns);
 }
 
@@ -363,16 +363,14 @@ void redlock__engine_node_failed(struct redlock__engine *engine, uint32_t i, con
     redlock__engine_handle_deadline(engine, now_ns);
     redlock__node_fail(redlock__engine_node(engine, i), text, now_ns);
     note_news(engine, i);
-    engine->stirred = true;
+    engine->stirred |= REDLOCK__STIRRED;
     redlock__engine_run(engine, now_ns);
 }
 
 /* Nothing is taken in yet: a lease's own end comes before any answer for it. */
-void redlock__engine_received(struct redlock__engine *engine, uint32_t i, size_t len,
-                              int64_t now_ns)
+void redlock__engine_received(struct redlock__engine *engine, uint64_t links)
 {
-    redlock__node_received(redlock__engine_node(engine, i), len, now_ns);
-    note_news(engine, i);
+    engine->news |= (uint32_t)links & engine->every; /* side links are asked anyway */
 }
 
 void redlock__engine_receive(struct redlock__engine *engine, uint32_t i, const char *data,
@@ -382,11 +380,11 @@ void redlock__engine_receive(struct redlock__engine *engine, uint32_t i, const c
     note_news(engine, i);
 }
 
-bool redlock__engine_stirred(struct redlock__engine *engine)
+uint32_t redlock__engine_stirred(struct redlock__engine *engine)
 {
-    bool stirred = engine->stirred;
+    uint32_t stirred = engine->stirred;
 
-    engine->stirred = false;
+    engine->stirred = 0;
     return stirred;
 }
 

@@ -68,6 +68,7 @@ enum {
  * Written by the engine alone. */
 struct redlock__engine_seen {
     uint32_t links;
+    struct redlock__nodes all; /* the primaries' bits are as everywhere */
     struct redlock__node *nodes[REDLOCK__MAX_LINKS];
 };
 
@@ -97,17 +98,18 @@ void redlock__engine_node_failed(struct redlock__engine *engine, uint32_t i, con
                                  int64_t now_ns);
 /* Hand over all that can be read, with a time that is not later, and then call
  * redlock__engine_handle_deadline(), with the time after that, which takes in what they say. What
- * was read into redlock__node_room() is told by its length. */
-void redlock__engine_received(struct redlock__engine *engine, uint32_t i, size_t len,
-                              int64_t now_ns);
+ * was read into redlock__node_room() and told by redlock__node_received(), of which links. */
+void redlock__engine_received(struct redlock__engine *engine, uint64_t links);
 void redlock__engine_receive(struct redlock__engine *engine, uint32_t i, const char *data,
                              size_t len, int64_t now_ns);
 void redlock__engine_handle_deadline(struct redlock__engine *engine, int64_t now_ns);
 /* No later than the next, but maybe earlier: that of a request that has been answered since. */
 int64_t redlock__engine_next_deadline(const struct redlock__engine *engine);
-/* Since it was last asked, some node may have got output or a task: nothing else gives the driver
- * something to do for one. */
-bool redlock__engine_stirred(struct redlock__engine *engine);
+/* What gives the driver something to do for nodes, since it was last asked: a mask of primaries for
+ * which there are requests to send, and STIRRED if any node may have got other output, or a task.
+ */
+#define REDLOCK__STIRRED (UINT32_C(1) << REDLOCK_MAX_NODES)
+uint32_t redlock__engine_stirred(struct redlock__engine *engine);
 /* Some answer is owed. */
 bool redlock__engine_owed(const struct redlock__engine *engine);
 /* Requests to READY nodes are on their way, or removals wait for a connection that is being made:

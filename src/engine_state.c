@@ -43,7 +43,7 @@ void redlock__engine_hurry(struct redlock__engine *engine, int64_t now_ns)
 {
     for (uint32_t i = 0; i < engine->n; i++)
         redlock__node_hurry(engine->nodes[i], now_ns);
-    engine->stirred = true;
+    engine->stirred |= REDLOCK__STIRRED;
 }
 
 /* Where it fails, the link may have, which is news. */
@@ -53,7 +53,7 @@ bool redlock__engine_request(struct redlock__engine *engine, uint32_t i,
 {
     bool sent = redlock__node_request(engine->nodes[i], tag, bytes, deadline_ns, now_ns);
 
-    engine->stirred = true;
+    engine->stirred |= (uint32_t)sent << i;
     engine->owed += sent;
     if (!sent)
         engine->news |= UINT32_C(1) << i;
@@ -68,7 +68,7 @@ uint32_t redlock__engine_send(struct redlock__engine *engine, struct redlock__gr
         redlock__node_request_all(engine->nodes, nodes, tag, bytes, deadline_ns, now_ns);
     uint32_t count = redlock__count(sent);
 
-    engine->stirred = true;
+    engine->stirred |= sent;
     engine->news |= nodes & ~sent;
     engine->owed += count;
     grant->requests += count;

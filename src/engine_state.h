@@ -70,13 +70,12 @@ struct redlock__engine {
     uint32_t log_first, log_count;
     enum redlock__node_phase phases[REDLOCK_MAX_NODES]; /* as last seen */
     uint32_t changes[REDLOCK_MAX_NODES];                /* of phases, as last seen */
-    struct redlock__nodes all;                          /* the primaries' bits are as everywhere */
     /* From 1 on yes_count of them: read, not taken in yet. The first is no answer to anything. */
     struct redlock__yes yes[1 + REDLOCK__YES_AT_ONCE];
     uint32_t yes_count;
     uint32_t news;                /* primaries whose nodes may have something to tell */
     uint32_t owed;                /* requests to them whose last result wasn't pulled yet */
-    bool stirred;                 /* see redlock__engine_stirred() */
+    uint32_t stirred;             /* see redlock__engine_stirred() */
     struct redlock__node **nodes; /* those of the primaries, in `seen` */
 
     struct redlock__node_config *configs; /* n: of the nodes, for side links */
@@ -120,13 +119,13 @@ static inline void redlock__engine_touch(struct redlock__engine *engine, int64_t
 /* Primaries whose nodes are READY. */
 static inline uint32_t redlock__engine_ready(const struct redlock__engine *engine)
 {
-    return engine->all.ready;
+    return engine->seen.all.ready;
 }
 
 /* Of those, the ones whose votes count for new locks. */
 static inline uint32_t redlock__engine_counting(const struct redlock__engine *engine)
 {
-    return engine->all.ready & engine->counting;
+    return engine->seen.all.ready & engine->counting;
 }
 
 /* The lease being served is looked at again then. */

@@ -59,7 +59,7 @@ __attribute__((cold)) static void break_link(struct redlock__io *io, uint32_t i,
         why = redlock__errno_text(number, room);
     (void)snprintf(text, sizeof text, "%s%s", what, why);
     set_state(io, &io->links[i], LINK_BROKEN);
-    io->news = true;
+    io->news |= REDLOCK__STIRRED;
     redlock__engine_node_failed(io->engine, i, text, redlock__clock_ns());
 }
 
@@ -87,7 +87,7 @@ static void connected(struct redlock__io *io, uint32_t i)
 
     link->first = (link->first + link->tried - 1) % link->addresses.count;
     set_state(io, link, LINK_OPEN);
-    io->news = true;
+    io->news |= REDLOCK__STIRRED;
     redlock__engine_connected(io->engine, i, redlock__clock_ns());
 }
 
@@ -279,28 +279,33 @@ __attribute__((noinline)) static void receive_tls(struct redlock__io *io, uint32
         end_receiving(io, i, n);
 }
 
-static inline void receive(struct redlock__io *io, struct redlock__node *node, uint32_t i,
-                           int64_t now_ns)
+/* False: nothing came, and it may be over. What did, the engine has to be told. */
+static inline bool receive_plain(struct redlock__io *io, struct redlock__node *node, uint32_t i,
+                                 int64_t now_ns)
 {
-    const struct link *link = &io->links[i];
     size_t len;
-    char *room;
+    char *room = redlock__node_room(node, &len);
     ssize_t n;
 
-    if (link->tls != NULL) {
-        receive_tls(io, i, now_ns);
-        return;
-    }
-    room = redlock__node_room(node, &len);
     if (room == NULL) {
         break_link(io, i, "receive: ", "out of memory", 0);
-        return;
+        return false;
     }
-    n = recv(link->fd, room, len, 0);
-    if (n > 0)
-        redlock__engine_received(io->engine, i, (size_t)n, now_ns);
-    else
+    n = recv(io->links[i].fd, room, len, 0);
+    if (n <= 0) {
         end_receiving(io, i, n);
+        return false;
+    }
+    redlock__node_received(node, (size_t)n, now_ns);
+    return true;
+}
+
+__attribute__((noinline)) static void receive(struct redlock__io *io, uint32_t i, int64_t now_ns)
+{
+    if (io->links[i].tls != NULL)
+        receive_tls(io, i, now_ns);
+    else if (receive_plain(io, redlock__engine_node(io->engine, i), i, now_ns))
+        redlock__engine_received(io->engine, UINT64_C(1) << i);
 }
 
 /* Of one that isn't READY, or it has none. */
@@ -337,7 +342,7 @@ static const char *encrypt_output(struct redlock__node *node, struct redlock__tl
 /* What the peer said before it hung up tells more than that it did. */
 static void end_sending(struct redlock__io *io, uint32_t i, int number)
 {
-    receive(io, redlock__engine_node(io->engine, i), i, redlock__clock_ns());
+    receive(io, i, redlock__clock_ns());
     if (io->links[i].state != LINK_BROKEN)
         lose_link(io, i, "send: ", number);
 }
@@ -379,6 +384,28 @@ static void send_output(struct redlock__io *io, struct redlock__node *node, uint
     }
 }
 
+/* Requests to a primary: nearly always to one that takes them as they are, and at once. */
+static inline void send_requests(struct redlock__io *io, uint32_t i)
+{
+    struct redlock__node *node = redlock__engine_node(io->engine, i);
+    const struct link *link = &io->links[i];
+    size_t len;
+    const char *data = redlock__node_output(node, &len);
+    ssize_t sent;
+
+    if (link->state != LINK_OPEN || link->tls != NULL || link->blocked || len == 0) {
+        send_output(io, node, i);
+        return;
+    }
+    sent = send(link->fd, data, len, MSG_NOSIGNAL);
+    if (sent == (ssize_t)len)
+        redlock__node_sent_all(node);
+    else if (sent > 0)
+        redlock__node_sent(node, (size_t)sent), send_output(io, node, i);
+    else
+        not_sent(io, i, errno);
+}
+
 /* Tells the external loop what changed; what it doesn't take is told again. */
 __attribute__((noinline)) static void register_links(struct redlock__io *io)
 {
@@ -395,30 +422,37 @@ __attribute__((noinline)) static void register_links(struct redlock__io *io)
     }
 }
 
-/* As long as no node was stirred, and nothing happened to a link but that it was read, there is
- * nothing to do. */
+/* Whatever nodes and links want: connections, closing them, and output that had to wait. */
+__attribute__((noinline)) static void serve_links(struct redlock__io *io)
+{
+    io->news &= ~REDLOCK__STIRRED;
+    for (uint32_t i = 0; i < redlock__engine_links(io->engine); i++) {
+        struct redlock__node *node = redlock__engine_node(io->engine, i);
+
+        if (node == NULL)
+            continue;
+        if (redlock__node_phase(node) != REDLOCK__NODE_PHASE_READY)
+            do_tasks(io, i);
+        send_output(io, node, i);
+    }
+}
+
 bool redlock__io_has_news(struct redlock__io *io)
 {
-    io->news = redlock__engine_stirred(io->engine) || io->news;
-    return io->news;
+    io->news |= redlock__engine_stirred(io->engine);
+    return io->news != 0;
 }
 
 void redlock__io_flush(struct redlock__io *io)
 {
-    if (!redlock__io_has_news(io))
-        return;
-    for (int pass = 0; io->news && pass < PASSES; pass++) {
-        io->news = false;
-        for (uint32_t i = 0; i < redlock__engine_links(io->engine); i++) {
-            struct redlock__node *node = redlock__engine_node(io->engine, i);
+    for (int pass = 0; pass < PASSES && redlock__io_has_news(io); pass++) {
+        uint32_t primaries = io->news & ~REDLOCK__STIRRED;
 
-            if (node == NULL)
-                continue;
-            if (redlock__node_phase(node) != REDLOCK__NODE_PHASE_READY)
-                do_tasks(io, i);
-            send_output(io, node, i);
-        }
-        (void)redlock__io_has_news(io);
+        io->news &= REDLOCK__STIRRED;
+        for (; primaries != 0; primaries &= primaries - 1)
+            send_requests(io, redlock__first(primaries));
+        if (io->news != 0)
+            serve_links(io);
     }
     if (io->loop_fd >= 0 && io->registered != io->changes)
         register_links(io);
@@ -426,48 +460,63 @@ void redlock__io_flush(struct redlock__io *io)
 
 /* ---- reading ------------------------------------------------------------ */
 
-/* What poll found, of a link that does not just have answers. */
-__attribute__((noinline)) static void handle_link(struct redlock__io *io, uint32_t i, int ready,
-                                                  int64_t now_ns)
+/* What poll found of a link. */
+__attribute__((noinline)) static void handle_link(struct redlock__io *io, const struct watch *watch,
+                                                  uint32_t i, int64_t now_ns)
 {
     struct link *link = &io->links[i];
+    int ready = watch->fds[1 + i].revents;
 
+    if (watch->generation[i] != link->generation ||
+        redlock__node_has_task(redlock__engine_node(io->engine, i), now_ns))
+        return;
     if ((ready & POLLOUT) != 0 || link->state != LINK_OPEN || link->tls != NULL)
-        io->news = true;
+        io->news |= REDLOCK__STIRRED;
     if ((ready & POLLOUT) != 0 && link->blocked)
         link->blocked = false, io->changes++;
     if (link->state == LINK_CONNECTING)
         finish_connect(io, i);
     else if ((ready & ~POLLOUT) != 0)
-        receive(io, redlock__engine_node(io->engine, i), i, now_ns);
+        receive(io, i, now_ns);
+}
+
+/* Mask: primaries from which answers can just be received, if poll found some. */
+static inline uint64_t plain_links(const struct redlock__io *io, const struct watch *watch)
+{
+    bool as_watched = watch->changes == io->changes && io->tls == NULL;
+
+    return as_watched ? redlock__engine_see(io->engine)->all.ready : 0;
 }
 
 int64_t redlock__io_read(struct redlock__io *io, enum redlock__party party)
 {
     struct watch *watch = &io->watches[party];
     int64_t now_ns = redlock__clock_ns();
+    uint64_t plain, bit = 1, received = 0;
 
     watch->in_poll = false;
     if (watch->signal.raised || watch->fds[0].revents != 0) {
         redlock__signal_lower(&watch->signal);
-        io->news = true; /* a lookup may have ended */
+        io->news |= REDLOCK__STIRRED; /* a lookup may have ended */
     }
     if (watch->scope == REDLOCK__WATCH_ALL)
         io->looked_ns = now_ns;
-    for (uint32_t i = 0; i < watch->count; i++) {
-        const struct link *link = &io->links[i];
+    plain = plain_links(io, watch);
+    for (uint32_t i = 0; i < watch->count; i++, bit <<= 1) {
         int ready = watch->fds[1 + i].revents;
-        struct redlock__node *node;
 
-        if (ready == 0 || watch->generation[i] != link->generation)
+        if (ready == 0)
             continue;
-        node = redlock__engine_node(io->engine, i);
-        if (ready == POLLIN && redlock__node_phase(node) == REDLOCK__NODE_PHASE_READY &&
-            link->tls == NULL)
-            receive(io, node, i, now_ns);
-        else if (!redlock__node_has_task(node, now_ns))
-            handle_link(io, i, ready, now_ns);
+        if (ready == POLLIN && (plain & bit) != 0 &&
+            receive_plain(io, redlock__engine_node(io->engine, i), i, now_ns)) {
+            received |= bit;
+            continue;
+        }
+        if (ready != POLLIN || (plain & bit) == 0)
+            handle_link(io, watch, i, now_ns);
+        plain = plain_links(io, watch);
     }
+    redlock__engine_received(io->engine, received);
     now_ns = redlock__clock_ns();
     redlock__engine_handle_deadline(io->engine, now_ns);
     return now_ns;
@@ -511,7 +560,7 @@ int redlock__io_new(const struct redlock__settings *settings, struct redlock__en
     made->user_timeout_ms = settings->max_ttl_ms != 0 ? settings->max_ttl_ms : USER_TIMEOUT_MS;
     made->looked_ns = redlock__clock_ns();
     made->loop_fd = -1;
-    made->news = true;
+    made->news = REDLOCK__STIRRED;
     for (uint32_t i = 0; i < REDLOCK__MAX_LINKS; i++)
         made->links[i].fd = -1;
     for (int i = 0; i < REDLOCK__PARTIES; i++)

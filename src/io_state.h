@@ -58,7 +58,9 @@ struct redlock__io {
     int loop_fd;
     uint32_t changes;    /* of what links are polled for, so far */
     uint32_t registered; /* those that the external loop knows */
-    bool news; /* something happened to a link: there may be more to do, also for others */
+    /* As redlock__engine_stirred(), and STIRRED if something happened to a link but that it was
+     * read: there may be more to do, also for others. */
+    uint32_t news;
     struct link links[REDLOCK__MAX_LINKS];
     struct watch watches[REDLOCK__PARTIES];
     char *buffer; /* for what is encrypted; NULL: nothing is */

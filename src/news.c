@@ -159,7 +159,7 @@ static void take_in_yes(struct redlock__engine *engine, int64_t now_ns)
 }
 
 /* The first that says so, to this request. */
-static void begin_yes(struct redlock__engine *engine, uint32_t node, struct redlock__tag tag,
+static void begin_yes(struct redlock__engine *engine, uint32_t node_bit, struct redlock__tag tag,
                       int64_t now_ns)
 {
     struct redlock__grant *grant = tag.owner;
@@ -168,18 +168,18 @@ static void begin_yes(struct redlock__engine *engine, uint32_t node, struct redl
         take_in_yes(engine, now_ns);
     grant->yes_at = (uint8_t)++engine->yes_count;
     engine->yes[grant->yes_at].tag = tag;
-    engine->yes[grant->yes_at].nodes = UINT32_C(1) << node;
+    engine->yes[grant->yes_at].nodes = node_bit;
 }
 
-static inline void note_yes(struct redlock__engine *engine, uint32_t node,
+static inline void note_yes(struct redlock__engine *engine, uint32_t node_bit,
                             const struct redlock__tag *tag, int64_t now_ns)
 {
     struct redlock__yes *yes = &engine->yes[((const struct redlock__grant *)tag->owner)->yes_at];
 
     if (yes->tag.what == tag->what)
-        yes->nodes |= UINT32_C(1) << node;
+        yes->nodes |= node_bit;
     else
-        begin_yes(engine, node, *tag, now_ns);
+        begin_yes(engine, node_bit, *tag, now_ns);
 }
 
 static void deliver_inspection(struct redlock__engine *engine, uint32_t node,
@@ -197,24 +197,31 @@ static void deliver_inspection(struct redlock__engine *engine, uint32_t node,
 
 /* ---- of nodes ------------------------------------------------------------ */
 
-/* Of all nodes, the yes that each begins with. Those with more to tell stay in `news`. */
+/* Of all nodes, the yes that each begins with. Those with more to tell stay in `news`; of the
+ * others there is none, but what may follow from their yes. */
 static void hear_yes(struct redlock__engine *engine, int64_t now_ns)
 {
-    for (uint32_t rest = engine->news; rest != 0; rest &= rest - 1) {
-        uint32_t i = redlock__first(rest);
-        struct redlock__node *node = engine->nodes[i];
-        const struct redlock__tag *tag;
+    uint32_t rest = engine->news, more_of = 0, heard = 0;
+
+    engine->news = 0;
+    for (; rest != 0; rest &= rest - 1) {
+        struct redlock__node *node = engine->nodes[redlock__first(rest)];
+        uint32_t bit = rest & (~rest + 1);
         bool more = true;
 
-        while (more && (tag = redlock__node_pull_yes(node, &more)) != NULL) {
-            engine->owed--;
-            if (!more) { /* it is READY, as was seen; what follows from its yes may be news of it */
-                assert(redlock__node_changes(node) == engine->changes[i]);
-                engine->news &= ~(UINT32_C(1) << i);
+        while (more) {
+            const struct redlock__tag *tag = redlock__node_pull_yes(node, &more);
+
+            if (tag == NULL) {
+                more_of |= bit;
+                break;
             }
-            note_yes(engine, i, tag, now_ns);
+            heard++;
+            note_yes(engine, bit, tag, now_ns);
         }
     }
+    engine->owed -= heard;
+    engine->news |= more_of;
 }
 
 /* Takes in all else that node i has to tell; false if nothing. */
@@ -250,7 +257,7 @@ __attribute__((noinline)) static bool pump(struct redlock__engine *engine, uint3
     return news;
 }
 
-bool redlock__news_take(struct redlock__engine *engine, int64_t now_ns)
+__attribute__((noinline)) bool redlock__news_take(struct redlock__engine *engine, int64_t now_ns)
 {
     bool any = false;
 

@@ -137,7 +137,7 @@ static void enter(struct redlock__node *node, enum redlock__node_phase next, int
         node->securing = false;
         break;
     case REDLOCK__NODE_PHASE_GREETING:
-        node->sent = 0;
+        node->sent = node->end = 0;
         break;
     case REDLOCK__NODE_PHASE_READY:
         node->connects++;
@@ -166,6 +166,7 @@ static bool drop_requests(struct redlock__node *node)
             set_in_flight = true;
     }
     node->dropped = node->ring.count;
+    node->uneven = true;
     redlock__ring_disarm(&node->ring);
     return set_in_flight;
 }
@@ -255,14 +256,6 @@ static void settle_greeting(struct redlock__node *node, int64_t now_ns)
     }
 }
 
-/* The oldest entry was answered. */
-static inline void pop(struct redlock__node *node)
-{
-    redlock__ring_pop(&node->ring);
-    if (node->ring.count == 0)
-        node->seen.deadline_ns = REDLOCK__NEVER;
-}
-
 /* Of the oldest entry, from the reply that was read. */
 static void take_answer(struct redlock__node *node, const struct redlock__pending *e,
                         redisReply *reply, int64_t now_ns, struct redlock__answer *answer)
@@ -294,7 +287,7 @@ static bool pull_answer(struct redlock__node *node, int64_t now_ns,
     event->written = event->timed_out = false;
     if (!usual)
         take_answer(node, e, reply, now_ns, &event->answer);
-    pop(node);
+    redlock__ring_pop(&node->ring);
     return true;
 }
 
@@ -405,41 +398,45 @@ __attribute__((cold)) static bool make_room_within_limits(struct redlock__node *
     return redlock__node_make_room(node, len);
 }
 
-__attribute__((always_inline)) static inline bool request(struct redlock__node *node,
-                                                          const struct redlock__tag *tag,
-                                                          const char *data, size_t len,
-                                                          int64_t deadline_ns, int64_t now_ns)
+/* soon_ns: no later than its deadline, and than its link has been silent for too long. */
+__attribute__((always_inline)) static inline bool
+request(struct redlock__node *node, const struct redlock__tag *tag, const char *data, size_t len,
+        int64_t deadline_ns, int64_t soon_ns, int64_t now_ns)
 {
-    if (node->seen.phase != REDLOCK__NODE_PHASE_READY || len == 0 ||
+    if (node->seen.phase != REDLOCK__NODE_PHASE_READY ||
         (!redlock__node_has_room(node, len) && !make_room_within_limits(node, len, now_ns)))
         return false;
     redlock__node_append(node, tag, data, len, deadline_ns, now_ns);
-    deadline_ns = now_ns + redlock__min(deadline_ns - now_ns, node->config.silence_limit_ns);
-    if (deadline_ns < node->seen.deadline_ns)
-        set_deadline(node, deadline_ns);
+    if (soon_ns < node->seen.deadline_ns)
+        set_deadline(node, soon_ns);
     return true;
+}
+
+static int64_t soonest(const struct redlock__node *node, int64_t deadline_ns, int64_t now_ns)
+{
+    return redlock__min(deadline_ns, redlock__add(now_ns, node->config.silence_limit_ns));
 }
 
 const struct redlock__tag *redlock__node_pull_yes(struct redlock__node *node, bool *more)
 {
     const struct redlock__pending *e;
 
-    *more = true;
-    if (node->dropped > 0 || node->seen.deadline_ns <= node->overdue_ns || node->ring.count == 0)
+    if (node->uneven || node->ring.count == 0)
         return NULL;
     e = redlock__ring_first(&node->ring); /* of the greeting no command is one of those */
     if (e->timed_out || node->sent <= e->begin ||
         !redlock__reading_yes(&node->replies, e->tag.command))
         return NULL;
-    pop(node);
-    *more = redlock__replies_any(&node->replies);
+    redlock__ring_pop(&node->ring);
+    *more = redlock__replies_received(&node->replies);
     return &e->tag;
 }
 
 bool redlock__node_request(struct redlock__node *node, const struct redlock__tag *tag,
                            const struct redlock__bytes *bytes, int64_t deadline_ns, int64_t now_ns)
 {
-    return request(node, tag, redlock__bytes_data(bytes), bytes->len, deadline_ns, now_ns);
+    return bytes->len != 0 && request(node, tag, redlock__bytes_data(bytes), bytes->len,
+                                      deadline_ns, soonest(node, deadline_ns, now_ns), now_ns);
 }
 
 uint32_t redlock__node_request_all(struct redlock__node *const nodes[], uint32_t mask,
@@ -450,9 +447,13 @@ uint32_t redlock__node_request_all(struct redlock__node *const nodes[], uint32_t
     const char *data = redlock__bytes_data(bytes);
     const struct redlock__tag copy = *tag; /* what is written to nodes can't change it */
     size_t len = bytes->len;
+    int64_t soon_ns;
 
+    if (len == 0 || mask == 0)
+        return 0;
+    soon_ns = soonest(nodes[redlock__first(mask)], deadline_ns, now_ns);
     for (uint32_t rest = mask; rest != 0; rest &= rest - 1)
-        if (!request(nodes[redlock__first(rest)], &copy, data, len, deadline_ns, now_ns))
+        if (!request(nodes[redlock__first(rest)], &copy, data, len, deadline_ns, soon_ns, now_ns))
             mask &= ~(rest & (~rest + 1)); /* its bit, the lowest */
     return mask;
 }
@@ -460,9 +461,9 @@ uint32_t redlock__node_request_all(struct redlock__node *const nodes[], uint32_t
 bool redlock__node_pull(struct redlock__node *node, int64_t now_ns,
                         struct redlock__node_event *event)
 {
-    if (node->dropped > 0 || node->seen.deadline_ns <= node->overdue_ns)
-        if (pull_dropped(node, event) || pull_timeout(node, event))
-            return true;
+    if (node->uneven && (pull_dropped(node, event) || pull_timeout(node, event)))
+        return true;
+    node->uneven = false;
     if (!redlock__replies_any(&node->replies))
         return false;
     if (node->seen.phase != REDLOCK__NODE_PHASE_READY)
@@ -491,6 +492,7 @@ void redlock__node_handle_deadline(struct redlock__node *node, int64_t now_ns)
 {
     settle_greeting(node, now_ns);
     node->overdue_ns = now_ns;
+    node->uneven = true;
     bool ready = node->seen.phase == REDLOCK__NODE_PHASE_READY;
     bool greeting = node->seen.phase == REDLOCK__NODE_PHASE_GREETING;
     if (ready && now_ns >= silence_deadline(node))
@@ -539,16 +541,23 @@ void redlock__node_fail(struct redlock__node *node, const char *text, int64_t no
         fail(node, now_ns, "%s", text);
 }
 
+void redlock__node_sent_all(struct redlock__node *node)
+{
+    node->sent = node->end;
+    node->seen.out_head = node->seen.out_tail = 0;
+}
+
 void redlock__node_sent(struct redlock__node *node, size_t len)
 {
+    size_t rest = node->seen.out_tail - node->seen.out_head - len;
+
     assert(len <= node->seen.out_tail - node->seen.out_head);
-    node->sent += len;
-    if (len == node->seen.out_tail - node->seen.out_head) {
-        node->seen.out_head = node->seen.out_tail = 0;
+    if (rest == 0) {
+        redlock__node_sent_all(node);
         return;
     }
+    node->sent += len;
     node->seen.out_head += len;
-    size_t rest = node->seen.out_tail - node->seen.out_head;
     if (rest > node->seen.out_head)
         return;
     /* No byte is moved more often than another was sent. */

@@ -136,7 +136,8 @@ bool redlock__node_owes(const struct redlock__node *node); /* any answer owed, g
  */
 bool redlock__node_request(struct redlock__node *node, const struct redlock__tag *tag,
                            const struct redlock__bytes *bytes, int64_t deadline_ns, int64_t now_ns);
-/* The same to every node in the mask; returns those that took it. */
+/* The same to every node in the mask, which all have one silence limit; returns those that took it.
+ */
 uint32_t redlock__node_request_all(struct redlock__node *const nodes[], uint32_t mask,
                                    const struct redlock__tag *tag,
                                    const struct redlock__bytes *bytes, int64_t deadline_ns,
@@ -206,6 +207,7 @@ static inline const char *redlock__node_output(const struct redlock__node *node,
     return *len > 0 ? seen->out + seen->out_head : "";
 }
 void redlock__node_sent(struct redlock__node *node, size_t len);
+void redlock__node_sent_all(struct redlock__node *node);
 
 /* Where bytes may be received to: *len of them, NULL: out of memory. Then say how many came. */
 char *redlock__node_room(struct redlock__node *node, size_t *len);

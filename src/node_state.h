@@ -21,10 +21,12 @@ struct redlock__node {
     struct redlock__ring ring; /* dropped ones included */
     uint32_t dropped;          /* at the head */
     uint32_t greeting;         /* greeting commands owed: behind the dropped */
-    int64_t overdue_ns;        /* deadlines up to here are missed: as last told */
+    bool uneven;        /* requests may be dropped or overdue, which is told before answers */
+    int64_t overdue_ns; /* deadlines up to here are missed: as last told */
     struct redlock__facts facts;
 
-    uint64_t sent; /* bytes of this connection taken by the driver */
+    uint64_t end;  /* bytes of this connection's output so far */
+    uint64_t sent; /* of those, taken by the driver */
 
     struct redlock__replies replies; /* of this connection */
     struct redlock__reading reading; /* of the oldest request */
@@ -57,7 +59,8 @@ static inline void redlock__node_append(struct redlock__node *node, const struct
 
     pending->tag = *tag;
     pending->queued_ns = now_ns;
-    pending->begin = node->sent + (node->seen.out_tail - node->seen.out_head);
+    pending->begin = node->end;
+    node->end += len;
     memcpy(node->seen.out + node->seen.out_tail, data, len);
     node->seen.out_tail += len;
 }

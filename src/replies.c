@@ -62,14 +62,13 @@ void redlock__replies_destroy(struct redlock__replies *replies)
 
 /* ---- bytes ---------------------------------------------------------------- */
 
-__attribute__((cold)) bool redlock__replies_make_room(struct redlock__replies *replies, size_t *len)
+__attribute__((cold)) bool redlock__replies_make_room(struct redlock__replies *replies)
 {
     size_t size = replies->in_size == 0 ? FIRST_IN : 2 * replies->in_size;
     char *in;
 
     if (replies->in_head == replies->in_tail && replies->in_tail > 0) {
         replies->in_head = replies->in_tail = 0;
-        *len = replies->in_size;
         return true;
     }
     in = realloc(replies->in, size);
@@ -77,22 +76,19 @@ __attribute__((cold)) bool redlock__replies_make_room(struct redlock__replies *r
         return false;
     replies->in = in;
     replies->in_size = size;
-    *len = size - replies->in_tail;
     return true;
 }
 
 /* There may be much to come, of a crowd: where there is no memory, it comes in more turns. */
 __attribute__((cold)) bool redlock__replies_take_rare(struct redlock__replies *replies, size_t len)
 {
-    size_t more;
-
     if (replies->reader == NULL)
         return true;
     if (!replies->plain)
         return redisReaderFeed(replies->reader, replies->in + replies->in_tail, len) == REDIS_OK;
     replies->in_tail += len;
     if (replies->in_size < MOST_IN)
-        (void)redlock__replies_make_room(replies, &more);
+        (void)redlock__replies_make_room(replies);
     return true;
 }
 

@@ -46,15 +46,16 @@ bool redlock__replies_open(struct redlock__replies *replies);
 void redlock__replies_close(struct redlock__replies *replies);
 void redlock__replies_destroy(struct redlock__replies *replies);
 
-bool redlock__replies_make_room(struct redlock__replies *replies, size_t *len);
+bool redlock__replies_make_room(struct redlock__replies *replies);
 bool redlock__replies_take_rare(struct redlock__replies *replies, size_t len);
 
 /* Where bytes may be received to: *len of them, and not few; NULL: out of memory. */
 static inline char *redlock__replies_room(struct redlock__replies *replies, size_t *len)
 {
-    *len = replies->in_size - replies->in_tail;
-    if (*len < REDLOCK__LEAST_ROOM && !redlock__replies_make_room(replies, len))
+    if (replies->in_size - replies->in_tail < REDLOCK__LEAST_ROOM &&
+        !redlock__replies_make_room(replies))
         return NULL;
+    *len = replies->in_size - replies->in_tail;
     return replies->in + replies->in_tail;
 }
 
@@ -67,11 +68,17 @@ static inline bool redlock__replies_take(struct redlock__replies *replies, size_
     return true;
 }
 
+/* Bytes that the reader wasn't shown: as long as there are some, it has none. */
+static inline bool redlock__replies_received(const struct redlock__replies *replies)
+{
+    return replies->in_head != replies->in_tail;
+}
+
 /* Bytes that haven't been read. */
 static inline bool redlock__replies_any(const struct redlock__replies *replies)
 {
-    return replies->in_head != replies->in_tail || (!replies->plain && replies->reader != NULL &&
-                                                    replies->reader->len != replies->reader->pos);
+    return redlock__replies_received(replies) || (!replies->plain && replies->reader != NULL &&
+                                                  replies->reader->len != replies->reader->pos);
 }
 
 /* The next reply, if it is this one, of four or five bytes, is skipped: two comparisons, no call.

@@ -102,8 +102,6 @@ static inline void redlock__ring_pop(struct redlock__ring *ring)
 {
     ring->head++;
     ring->count--;
-    if (ring->count == 0)
-        ring->min_deadline_ns = REDLOCK__NEVER;
 }
 
 /* No entry is due any more: their connection is gone. */

@@ -61,14 +61,14 @@ struct redlock__side *redlock__side_take(struct redlock__engine *engine, uint32_
         if (side->node != NULL)
             continue;
         config.plain = true;
-        config.all = &engine->all;
+        config.all = &engine->seen.all;
         config.bit = 0; /* it is no primary's */
         config.silence_limit_ns = redlock__add(config.silence_limit_ns, more_silence_ns);
         config.seed += ++engine->sides_taken * UINT64_C(0xd1342543de82ef95);
         *side = (struct redlock__side){.node = redlock__node_new(&config), .primary = primary};
         if (side->node == NULL)
             return NULL;
-        engine->stirred = true;
+        engine->stirred |= REDLOCK__STIRRED;
         engine->seen.nodes[engine->n + i] = side->node;
         if (engine->seen.links <= engine->n + i)
             engine->seen.links = engine->n + i + 1;
@@ -81,13 +81,13 @@ void redlock__side_leave(struct redlock__engine *engine, struct redlock__side *s
 {
     side->left = true;
     redlock__node_rest(side->node, now_ns);
-    engine->stirred = true;
+    engine->stirred |= REDLOCK__STIRRED;
 }
 
 bool redlock__side_request(struct redlock__engine *engine, struct redlock__side *side,
                            const struct redlock__tag *tag, const struct redlock__bytes *bytes,
                            int64_t deadline_ns, int64_t now_ns)
 {
-    engine->stirred = true;
+    engine->stirred |= REDLOCK__STIRRED;
     return redlock__node_request(side->node, tag, bytes, deadline_ns, now_ns);
 }

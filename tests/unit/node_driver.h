@@ -75,7 +75,7 @@ static inline bool pull(struct redlock__node_event *event)
 
     tag = redlock__node_pull_yes(node, &more);
     if (tag == NULL)
-        return more && redlock__node_pull(node, now, event);
+        return redlock__node_pull(node, now, event);
     *event = (struct redlock__node_event){.result = REDLOCK__RESULT_ANSWER, .tag = *tag};
     redlock__decode_plain_yes(tag->command, &event->answer);
     if (!more)

@@ -356,6 +356,8 @@ START_TEST(answers_come_in_the_order_asked)
     receive("+OK\r\n:0\r\n-OOM no memory\r\n");
     ck_assert_str_eq(pull_all(), "A1+;A2;A3OOM no memory;");
     ck_assert_uint_eq(redlock__node_pending(node), 0);
+    now = redlock__node_next_deadline(node); /* of those, too early at worst */
+    ck_assert_str_eq(pull_due(), "");
     ck_assert_int_eq(redlock__node_next_deadline(node), REDLOCK__NEVER);
 }
 END_TEST

@@ -92,6 +92,7 @@ START_TEST(the_earliest_deadline_is_known)
     ck_assert_uint_eq(overdue(69), 0);
     ck_assert_int_eq(ring.min_deadline_ns, 70); /* a sweep that found nobody knows better */
     redlock__ring_pop(&ring);
+    ck_assert_uint_eq(overdue(70), 0);
     ck_assert_int_eq(ring.min_deadline_ns, REDLOCK__NEVER);
 }
 END_TEST
