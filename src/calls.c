@@ -103,7 +103,7 @@ static int check_ttl(const struct redlock__engine *engine, int64_t ttl_ms, int64
     /* Where the marked maximum is asked for, the rest is checked when it is known. */
     if (ttl_ms < 1 || (engine->fleet.asked_max_ttl_ms != 0 && ttl_ms > engine->fleet.max_ttl_ms))
         return REDLOCK_ERR_TTL;
-    if (!redlock__is_held(redlock__deadline(0, ttl_ms, engine->drift_ppm), 0, min_validity_ms))
+    if (redlock__usable_ms(ttl_ms, engine->drift_ppm) <= min_validity_ms)
         return REDLOCK_ERR_TTL;
     return REDLOCK_OK;
 }

@@ -68,20 +68,21 @@ static void put_bytes(struct writer *writer, const void *data, size_t len)
     writer->to += len;
 }
 
-static unsigned digits_of(uint64_t value) /* how many; below 10 to the 19th */
-{
-    unsigned n = 1;
+#define TEN(tens)                                                                                  \
+    tens "0" tens "1" tens "2" tens "3" tens "4" tens "5" tens "6" tens "7" tens "8" tens "9"
+static const char pairs[] =
+    TEN("0") TEN("1") TEN("2") TEN("3") TEN("4") TEN("5") TEN("6") TEN("7") TEN("8") TEN("9");
 
-    for (uint64_t limit = 10; value >= limit; limit *= 10)
-        n++;
-    return n;
-}
-
-static char *put_digits(char *to, uint64_t value, unsigned n)
+/* Of digits, which end at `end`: two at a time. Returns where they begin. */
+static char *digits_before(char *end, uint64_t value)
 {
-    for (unsigned i = n; i-- > 0; value /= 10)
-        to[i] = (char)('0' + value % 10);
-    return to + n;
+    for (; value >= 100; value /= 100)
+        memcpy(end -= 2, pairs + 2 * (value % 100), 2);
+    if (value >= 10)
+        memcpy(end -= 2, pairs + 2 * value, 2);
+    else
+        *--end = (char)('0' + value);
+    return end;
 }
 
 /* In front of an argument, or of all of them; of a constant it is one. */
@@ -90,13 +91,18 @@ static void put_head(struct writer *writer, char kind, size_t count)
     char *to = writer->to;
 
     *to++ = kind;
-    if (count >= 1000)
-        to = put_digits(to, count / 100, digits_of(count / 100));
-    else if (count >= 100)
-        *to++ = (char)('0' + count / 100);
-    if (count >= 10)
-        *to++ = (char)('0' + count / 10 % 10);
-    *to++ = (char)('0' + (count < 10 ? count : count % 10));
+    if (count < 10) {
+        *to++ = (char)('0' + count);
+    } else if (count < 100) {
+        memcpy(to, pairs + 2 * count, 2);
+        to += 2;
+    } else {
+        char text[NUMBER_LEN];
+        size_t len = (size_t)(text + sizeof text - digits_before(text + sizeof text, count));
+
+        memcpy(to, text + sizeof text - len, len);
+        to += len;
+    }
     memcpy(to, "\r\n", 2);
     writer->to = to + 2;
 }
@@ -160,14 +166,16 @@ static void add(struct writer *writer, const char *text)
 /* None of those we send is below zero. */
 static void add_number(struct writer *writer, int64_t value)
 {
-    unsigned n = digits_of((uint64_t)value);
+    char text[2 * NUMBER_LEN], *end = text + NUMBER_LEN;
+    char *at = digits_before(end, (uint64_t)value);
 
     assert(value >= 0);
     if (!has_room(writer, HEAD_LEN + NUMBER_LEN))
         return;
-    put_head(writer, '$', n);
-    writer->to = put_digits(writer->to, (uint64_t)value, n);
-    put_bytes(writer, "\r\n", 2);
+    put_head(writer, '$', (size_t)(end - at));
+    memcpy(end, "\r\n", 2);
+    memcpy(writer->to, at, NUMBER_LEN); /* all at once, and what comes next over the rest */
+    writer->to += end + 2 - at;
 }
 
 static struct redlock__bytes *end(struct writer *writer)

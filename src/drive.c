@@ -171,13 +171,12 @@ static void route_event_locked(redlock_lock *lock, redlock_event event)
 
 static bool call_is_over(const struct redlock__call *call)
 {
-    if (call->lease == NULL && call->inspection == NULL)
-        return call->init->done;
-    if (call->lease == NULL)
+    if (call->lease != NULL)
+        return call->detaching ? !redlock__engine_handing_on(call->lease)
+                               : call->lease->op == REDLOCK__OP_NONE;
+    if (call->inspection != NULL)
         return call->inspection->started && call->inspection->owed == 0;
-    if (call->detaching)
-        return !redlock__engine_handing_on(call->lease);
-    return call->lease->op == REDLOCK__OP_NONE;
+    return call->init->done;
 }
 
 __attribute__((noinline)) static void wake_unannounced_locked(redlock_client *client)

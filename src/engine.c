@@ -156,12 +156,13 @@ void redlock__engine_phase_changed(struct redlock__engine *engine, uint32_t i, i
     engine->phases[i] = is;
     engine->stirred |= REDLOCK__STIRRED;
     engine->changes[i] = redlock__node_changes(node);
-    if (is == REDLOCK__NODE_PHASE_READY)
+    if (is == REDLOCK__NODE_PHASE_READY) {
         redlock__wake_greeted(engine, i);
-    if (is == REDLOCK__NODE_PHASE_READY)
+        redlock__native_greeted(engine, i);
         redlock__watch_greeted(engine, i, now_ns);
-    else if (was == REDLOCK__NODE_PHASE_READY)
+    } else if (was == REDLOCK__NODE_PHASE_READY) {
         redlock__watch_settle(engine, now_ns);
+    }
     if (is == REDLOCK__NODE_PHASE_READY) {
         redlock__engine_say(engine, REDLOCK_LOG_INFO, redlock__node_address(node), "connected");
         redlock__timers_hasten(&engine->grant_timers, now_ns);

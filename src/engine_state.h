@@ -104,6 +104,8 @@ struct redlock__engine {
     int64_t standing_ns;           /* some standing changes then by itself */
     struct redlock__init *init;    /* NULL: none runs */
 
+    uint32_t native; /* mask: primaries with commands that make scripts needless (native.c) */
+
     /* fenced.c */
     struct redlock__calm calm[REDLOCK__CALM_NAMES];
     uint32_t multi_asked; /* mask: whether it takes transactions, on this connection */
@@ -269,6 +271,8 @@ void redlock__init_news(struct redlock__engine *engine, int64_t now_ns);
 
 /* ---- native.c ---- */
 
+/* A node became READY: it has told what it can. */
+void redlock__native_greeted(struct redlock__engine *engine, uint32_t i);
 /* Sends EXTEND or RELEASE to every node in `nodes`, to each as it suits that server; returns those
  * that took it. */
 uint32_t redlock__native_send(struct redlock__engine *engine, struct redlock__grant *grant,

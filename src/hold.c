@@ -78,12 +78,21 @@ static uint32_t keep_until(const struct redlock__lease *lease, int64_t end_ns)
     return keep;
 }
 
-/* The quorum-th latest end of those counted: as long as a quorum keeps the key. */
+/* The quorum-th latest end of those counted: as long as a quorum keeps the key. 0: there are too
+ * few. Most often all of them end together. */
 static int64_t quorum_end(const struct redlock__lease *lease)
 {
-    int64_t best = 0;
+    int64_t best = REDLOCK__NEVER, latest = 0;
 
+    if (redlock__count(lease->counted) < lease->quorum)
+        return 0;
     for (uint32_t rest = lease->counted; rest != 0; rest &= rest - 1) {
+        int64_t end_ns = lease->ends_ns[redlock__first(rest)];
+
+        best = redlock__min(best, end_ns);
+        latest = redlock__max(latest, end_ns);
+    }
+    for (uint32_t rest = lease->counted; rest != 0 && best != latest; rest &= rest - 1) {
         int64_t end_ns = lease->ends_ns[redlock__first(rest)];
 
         if (end_ns > best && keep_until(lease, end_ns) >= lease->quorum)

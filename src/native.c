@@ -71,6 +71,15 @@ static uint32_t asking(const struct redlock__grant *grant, enum redlock__command
     return UINT32_C(1) << (grant->asked_at - 1);
 }
 
+void redlock__native_greeted(struct redlock__engine *engine, uint32_t i)
+{
+    uint32_t bit = UINT32_C(1) << i;
+
+    engine->native &= ~bit;
+    if (redlock__node_facts(engine->nodes[i])->native != 0)
+        engine->native |= bit;
+}
+
 /* Masks of `nodes`, by way. scripts: they are preferred; where somebody is asked whether others
  * wait they are, too. */
 static void choose(const struct redlock__engine *engine, const struct redlock__grant *grant,
@@ -78,7 +87,7 @@ static void choose(const struct redlock__engine *engine, const struct redlock__g
 {
     uint32_t by_script = nodes, ask = asking(grant, command);
 
-    for (; nodes != 0; nodes &= nodes - 1) {
+    for (nodes &= engine->native; nodes != 0; nodes &= nodes - 1) {
         uint32_t i = redlock__first(nodes), bit = UINT32_C(1) << i;
         const struct redlock__facts *facts = redlock__node_facts(engine->nodes[i]);
         enum way native = native_way(facts->native & ~facts->refused, command);

@@ -328,7 +328,7 @@ int redlock__ttl_check(const struct redlock__settings *settings, int64_t ttl_ms,
 
     if (ttl_ms < 1 || ttl_ms > most_ms)
         return REDLOCK_ERR_TTL;
-    if (ttl_ms - redlock__drift_ms(ttl_ms, settings->drift_ppm) <= min_validity_ms)
+    if (redlock__usable_ms(ttl_ms, settings->drift_ppm) <= min_validity_ms)
         return REDLOCK_ERR_TTL;
     return 0;
 }
@@ -337,16 +337,19 @@ int redlock__lock_options_check(const struct redlock__settings *settings,
                                 const redlock_lock_options *options, redlock_lock_options *checked)
 {
     redlock_lock_options *o = checked;
-    int rc;
+    int rc = 0;
 
-    redlock_lock_options_init(o);
-    if (options != NULL) {
-        rc = copy_versioned(o, sizeof *o, options, options->size,
-                            offsetof(redlock_lock_options, wait_ms));
+    if (options != NULL && options->size == sizeof *o) { /* as from the same header */
+        *o = *options;
+    } else {
+        redlock_lock_options_init(o);
+        if (options != NULL)
+            rc = copy_versioned(o, sizeof *o, options, options->size,
+                                offsetof(redlock_lock_options, wait_ms));
         if (rc != 0)
             return rc;
+        o->size = sizeof *o;
     }
-    o->size = sizeof *o;
     if (o->wait_ms < REDLOCK_WAIT_FOREVER || o->wait_ms > REDLOCK_MAX_WAIT_MS ||
         o->retry_base_ms < 1 || o->retry_cap_ms < o->retry_base_ms ||
         o->retry_cap_ms > REDLOCK_MAX_WAIT_MS || o->min_validity_ms < 0 || o->max_hold_ms < 0 ||

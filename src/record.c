@@ -106,7 +106,7 @@ void redlock__lease_record(struct redlock__lease *lease, uint32_t nodes, redlock
                                         .slow = slow & 1,
                                         .elapsed = elapsed & 0xffffff};
     for (all = redlock__lease_said(lease); nodes != 0; nodes &= nodes - 1)
-        all[redlock__first(nodes)] = said;
+        memcpy(&all[redlock__first(nodes)], &said, sizeof said); /* as a whole */
 }
 
 /* The memory goes with the first round that follows one without any. */

@@ -175,8 +175,12 @@ void redlock__poll(struct pollfd *fds, unsigned count, int64_t timeout_ns)
     struct timespec pause = {.tv_nsec = POLL_FAILED_MS * 1000000L};
     int rc;
 #if defined(__linux__)
-    struct timespec timeout = {.tv_sec = (time_t)(timeout_ns / 1000000000),
-                               .tv_nsec = (long)(timeout_ns % 1000000000)};
+    struct timespec timeout = {.tv_nsec = (long)timeout_ns};
+
+    if (timeout_ns >= 1000000000) { /* seldom: and dividing takes a while */
+        timeout.tv_sec = (time_t)(timeout_ns / 1000000000);
+        timeout.tv_nsec = (long)(timeout_ns % 1000000000);
+    }
     rc = ppoll(fds, count, timeout_ns < 0 ? NULL : &timeout, NULL);
 #else
     rc = poll(fds, count, timeout_ns < 0 ? -1 : (int)((timeout_ns + 999999) / 1000000));

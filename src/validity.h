@@ -63,11 +63,17 @@ static inline int64_t redlock__drift_ms(int64_t ttl_ms, uint32_t ppm)
     return redlock__add((ttl_ms * (int64_t)ppm + 999999) / 1000000, 2);
 }
 
+/* Of a ttl >= 0: what drift leaves; it may leave less than nothing. */
+static inline int64_t redlock__usable_ms(int64_t ttl_ms, uint32_t ppm)
+{
+    return ttl_ms - redlock__drift_ms(ttl_ms, ppm);
+}
+
 /* The instant a lease that started at start_ns ends; start_ns itself if drift
  * eats it all. */
 static inline int64_t redlock__deadline(int64_t start_ns, int64_t ttl_ms, uint32_t ppm)
 {
-    int64_t usable = ttl_ms - redlock__drift_ms(ttl_ms, ppm);
+    int64_t usable = redlock__usable_ms(ttl_ms, ppm);
     return usable <= 0 ? start_ns : redlock__add(start_ns, redlock__ms_to_ns(usable));
 }
 
