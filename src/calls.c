@@ -73,6 +73,7 @@ void redlock__engine_free(struct redlock__engine *engine)
         redlock__node_free(engine->nodes[i]);
     redlock__side_free(engine);
     redlock__names_free(&engine->names);
+    redlock__bytes_free(&engine->bytes);
     redlock__pool_drain(&engine->spare_grants);
     redlock__pool_drain(&engine->spare_leases);
     redlock__pool_drain(&engine->spare_fenced);
@@ -185,7 +186,6 @@ static int lease_new(struct redlock__engine *engine, const void *key, size_t key
     redlock__lease_init(lease, engine->n, config, terms);
     lease->quorum = (uint8_t)engine->fleet.quorum;
     lease->gate_ns = redlock__add(now_ns, engine->connect_timeout_ns);
-    redlock__timers_set(&engine->lease_timers, &lease->timer, REDLOCK__NEVER);
     engine->lease_count++;
     *created = lease;
     return REDLOCK_OK;
@@ -238,6 +238,7 @@ int redlock__engine_adopt(struct redlock__engine *engine, const void *key, size_
     rc = lease_new(engine, key, key_len, config, now_ns, &lease);
     if (rc != REDLOCK_OK)
         return rc;
+    redlock__timers_set(&engine->lease_timers, &lease->timer, REDLOCK__NEVER);
     redlock__lease_start_adopted(lease, counted);
     lease->counted_state = lease->state;
     lease->grant = redlock__grant_new(engine, lease, value);
@@ -359,7 +360,8 @@ void redlock__engine_forget(struct redlock__engine *engine, struct redlock__leas
     redlock__queue_yield(&engine->names, lease, now_ns);
     redlock__engine_work_on(engine, redlock__queue_head(lease->name));
     unlink_lease(engine, lease);
-    redlock__wake_settle(engine, lease->name, now_ns);
+    if (redlock__wake_concerned(lease->name))
+        redlock__wake_settle(engine, lease->name, now_ns);
     redlock__name_unref(&engine->names, lease->name);
     redlock__lease_clear(lease);
     let_go(engine, lease->terms);

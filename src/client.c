@@ -256,8 +256,7 @@ static void copy_inspection(const redlock_client *client,
 int redlock_inspect(redlock_client *client, const void *key, size_t key_len,
                     redlock_inspection *sum, redlock_node_inspection *nodes, size_t node_count)
 {
-    char name[REDLOCK_MAX_KEY_LEN];
-    size_t name_len;
+    struct redlock__full_key full;
     struct redlock__inspection *inspection;
     int cancel_state, rc;
 
@@ -267,11 +266,12 @@ int redlock_inspect(redlock_client *client, const void *key, size_t key_len,
         return REDLOCK_ERR_FORKED;
     if (!client->threaded)
         return REDLOCK_ERR_STATE;
-    rc = redlock__full_key(client->settings, key, key_len, name, &name_len);
+    rc = redlock__full_key(client->settings, key, key_len, &full);
     if (rc != 0)
         return rc;
     cancel_state = redlock__enter(client);
-    rc = redlock__engine_inspect(client->engine, name, name_len, redlock__clock_ns(), &inspection);
+    rc = redlock__engine_inspect(client->engine, full.text, full.len, redlock__clock_ns(),
+                                 &inspection);
     if (rc == 0) {
         struct redlock__call call = {.inspection = inspection};
         client->unannounced++;

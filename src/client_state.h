@@ -126,6 +126,8 @@ static inline bool redlock__client_here(const redlock_client *client)
  * what it returns. */
 int redlock__enter(redlock_client *client);
 void redlock__leave(redlock_client *client, int cancel_state);
+/* The same where nothing has changed since redlock__wait_locked(). */
+void redlock__leave_settled(redlock_client *client, int cancel_state);
 
 /* Lets the mutex go, and then wakes whom redlock__settle_locked() found the verdict of: they want
  * the mutex. Before any wait that lets it go, redlock__signal_locked() does the same. */
@@ -136,7 +138,8 @@ void redlock__free_seats(redlock_client *client);
 /* After every change: sends, tells who waits, wakes the driver if it would miss something. */
 void redlock__settle_locked(redlock_client *client);
 
-/* Drives, or sleeps while somebody else does, until the call has its verdict. */
+/* Drives, or sleeps while somebody else does, until the call has its verdict. All is settled then.
+ */
 void redlock__wait_locked(redlock_client *client, struct redlock__call *call);
 
 /* Wakes a party that is in poll and would miss something, or wake after until_ns. */
@@ -160,8 +163,7 @@ void *redlock__run_background(void *client);
 /* What a caller of acquire or adopt wants, checked. */
 struct redlock__request {
     redlock_lock_options options;
-    size_t name_len;
-    char name[REDLOCK_MAX_KEY_LEN];
+    struct redlock__full_key key;
 };
 
 /* Checks the arguments. */

@@ -583,7 +583,8 @@ struct redlock__bytes *redlock__encode_mark(struct redlock__bytes *bytes, const 
 
 void redlock__bytes_free(struct redlock__bytes *bytes)
 {
-    free(bytes->heap);
+    if (bytes->heap != NULL)
+        free(bytes->heap);
     bytes->heap = NULL;
     bytes->len = 0;
 }

@@ -262,13 +262,14 @@ static void leave_locked(redlock_client *client)
         redlock__wake_party_locked(client, REDLOCK__BACKGROUND, next_look_locked(client));
 }
 
+/* Until the call, which isn't over yet, is. */
 static void drive_locked(redlock_client *client, struct redlock__call *call)
 {
     int64_t sends_ns = REDLOCK__NEVER; /* what woken callers are waited for with is sent then */
 
     client->driver = call;
     client->drives++;
-    while (!call_is_over(call)) {
+    do {
         int64_t until_ns = redlock__engine_next_deadline(client->engine);
 
         client->brief = client->woken > 0;
@@ -287,7 +288,7 @@ static void drive_locked(redlock_client *client, struct redlock__call *call)
             redlock__io_flush(client->io);
         }
         redlock__settle_locked(client);
-    }
+    } while (!call_is_over(call));
     client->brief = false;
     client->driver = NULL;
 }
@@ -349,10 +350,12 @@ void redlock__wait_locked(redlock_client *client, struct redlock__call *call)
 {
     redlock__settle_locked(client);
     while (!call_is_over(call)) {
-        if (client->driver == NULL)
+        if (client->driver == NULL) {
             drive_locked(client, call);
-        else
-            sleep_locked(client, call);
+            return;
+        }
+        sleep_locked(client, call);
+        redlock__settle_locked(client); /* others may have left the sending to it */
     }
 }
 
@@ -376,12 +379,17 @@ int redlock__enter(redlock_client *client)
     return cancel_state;
 }
 
-void redlock__leave(redlock_client *client, int cancel_state)
+void redlock__leave_settled(redlock_client *client, int cancel_state)
 {
-    redlock__settle_locked(client);
     leave_locked(client);
     redlock__unlock(client);
     (void)pthread_setcancelstate(cancel_state, NULL);
+}
+
+void redlock__leave(redlock_client *client, int cancel_state)
+{
+    redlock__settle_locked(client);
+    redlock__leave_settled(client, cancel_state);
 }
 
 /* ---- the background thread ---------------------------------------------- */

@@ -389,6 +389,14 @@ uint32_t redlock__engine_stirred(struct redlock__engine *engine)
     return stirred;
 }
 
+void redlock__engine_sent(struct redlock__engine *engine, uint32_t primaries)
+{
+    primaries &= ~engine->stirred; /* those have got more since */
+    for (uint32_t rest = primaries; rest != 0; rest &= rest - 1)
+        assert(!redlock__node_borrows(engine->nodes[redlock__first(rest)]));
+    engine->lent &= ~primaries;
+}
+
 #ifndef NDEBUG
 /* As the nodes have it. */
 static uint32_t count_owed(const struct redlock__engine *engine)

@@ -110,6 +110,8 @@ int64_t redlock__engine_next_deadline(const struct redlock__engine *engine);
  */
 #define REDLOCK__STIRRED (UINT32_C(1) << REDLOCK_MAX_NODES)
 uint32_t redlock__engine_stirred(struct redlock__engine *engine);
+/* They have sent what they had, or keep it. It need not be told, but saves copying. */
+void redlock__engine_sent(struct redlock__engine *engine, uint32_t primaries);
 /* Some answer is owed. */
 bool redlock__engine_owed(const struct redlock__engine *engine);
 /* Requests to READY nodes are on their way, or removals wait for a connection that is being made:

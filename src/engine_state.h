@@ -76,6 +76,8 @@ struct redlock__engine {
     uint32_t news;                /* primaries whose nodes may have something to tell */
     uint32_t owed;                /* requests to them whose last result wasn't pulled yet */
     uint32_t stirred;             /* see redlock__engine_stirred() */
+    uint32_t lent;                /* primaries that may have borrowed what is in `bytes` */
+    struct redlock__bytes bytes;  /* the newest request that was sent to several at once */
     struct redlock__node **nodes; /* those of the primaries, in `seen` */
 
     struct redlock__node_config *configs; /* n: of the nodes, for side links */
@@ -161,10 +163,13 @@ bool redlock__engine_request(struct redlock__engine *engine, uint32_t i,
                              const struct redlock__tag *tag, const struct redlock__bytes *bytes,
                              int64_t deadline_ns, int64_t now_ns);
 
-/* A request of the grant, to every primary in `nodes`; returns those that took it. */
+/* Where a request is to be encoded that redlock__engine_send() sends next. */
+struct redlock__bytes *redlock__engine_bytes(struct redlock__engine *engine);
+
+/* That, a request of the grant, to every primary in `nodes`; returns those that took it. */
 uint32_t redlock__engine_send(struct redlock__engine *engine, struct redlock__grant *grant,
-                              const struct redlock__tag *tag, const struct redlock__bytes *bytes,
-                              uint32_t nodes, int64_t deadline_ns, int64_t now_ns);
+                              const struct redlock__tag *tag, uint32_t nodes, int64_t deadline_ns,
+                              int64_t now_ns);
 
 /* redlock__node_hurry() for all. */
 void redlock__engine_hurry(struct redlock__engine *engine, int64_t now_ns);

@@ -137,19 +137,15 @@ uint32_t redlock__fenced_send(struct redlock__engine *engine, struct redlock__le
     uint32_t sent = 0;
 
     for (uint32_t i = 0; i < engine->n; i++) {
-        struct redlock__bytes bytes;
-
         if ((nodes >> i & 1) == 0)
             continue;
         if (command == REDLOCK__CMD_GRANT)
-            encode_grant(engine, grant, token.hex, i, calm, &tag, &bytes);
+            encode_grant(engine, grant, token.hex, i, calm, &tag, redlock__engine_bytes(engine));
         else
-            redlock__encode_settle(&bytes, name->key, name->len, token.hex,
+            redlock__encode_settle(redlock__engine_bytes(engine), name->key, name->len, token.hex,
                                    redlock__lease_fencing(lease)->token,
                                    engine->members[i].facts.base_text);
-        sent |= redlock__engine_send(engine, grant, &tag, &bytes, UINT32_C(1) << i, deadline_ns,
-                                     now_ns);
-        redlock__bytes_free(&bytes);
+        sent |= redlock__engine_send(engine, grant, &tag, UINT32_C(1) << i, deadline_ns, now_ns);
         if (calm)
             redlock__watch_multi(engine, i, now_ns);
     }

@@ -11,8 +11,8 @@ static bool greet(struct redlock__node *node, enum redlock__command command,
     bool queued = bytes->len != 0 && redlock__node_make_room(node, bytes->len);
 
     if (queued) /* it has no deadline of its own */
-        redlock__node_append(node, &tag, redlock__bytes_data(bytes), bytes->len, REDLOCK__NEVER,
-                             now_ns);
+        redlock__node_append(node, &tag, redlock__bytes_data(bytes), bytes->len, false,
+                             REDLOCK__NEVER, now_ns);
     node->greeting += queued ? 1 : 0;
     redlock__bytes_free(bytes);
     return queued;

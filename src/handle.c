@@ -14,7 +14,7 @@ int redlock__request_check(redlock_client *client, const void *key, size_t key_l
         return REDLOCK_ERR_ARGUMENT;
     if (!redlock__client_here(client))
         return REDLOCK_ERR_FORKED;
-    rc = redlock__full_key(client->settings, key, key_len, request->name, &request->name_len);
+    rc = redlock__full_key(client->settings, key, key_len, &request->key);
     if (rc != 0)
         return rc;
     return redlock__lock_options_check(client->settings, options, &request->options);

@@ -45,9 +45,14 @@ enum {
 
 static void set_state(struct redlock__io *io, struct link *link, enum link_state state)
 {
+    uint64_t bit = UINT64_C(1) << (link - io->links);
+
     io->changes++;
     link->state = state;
     link->generation++;
+    io->plain &= ~bit;
+    if (state == LINK_OPEN && link->tls == NULL)
+        io->plain |= bit;
 }
 
 __attribute__((cold)) static void break_link(struct redlock__io *io, uint32_t i, const char *what,
@@ -280,9 +285,9 @@ __attribute__((noinline)) static void receive_tls(struct redlock__io *io, uint32
 }
 
 /* False: nothing came, and it may be over. What did, the engine has to be told. */
-static inline bool receive_plain(struct redlock__io *io, struct redlock__node *node, uint32_t i,
-                                 int64_t now_ns)
+static inline bool receive_plain(struct redlock__io *io, uint32_t i, int fd, int64_t now_ns)
 {
+    struct redlock__node *node = redlock__engine_node(io->engine, i);
     size_t len;
     char *room = redlock__node_room(node, &len);
     ssize_t n;
@@ -291,7 +296,7 @@ static inline bool receive_plain(struct redlock__io *io, struct redlock__node *n
         break_link(io, i, "receive: ", "out of memory", 0);
         return false;
     }
-    n = recv(io->links[i].fd, room, len, 0);
+    n = recv(fd, room, len, 0);
     if (n <= 0) {
         end_receiving(io, i, n);
         return false;
@@ -304,7 +309,7 @@ __attribute__((noinline)) static void receive(struct redlock__io *io, uint32_t i
 {
     if (io->links[i].tls != NULL)
         receive_tls(io, i, now_ns);
-    else if (receive_plain(io, redlock__engine_node(io->engine, i), i, now_ns))
+    else if (receive_plain(io, i, io->links[i].fd, now_ns))
         redlock__engine_received(io->engine, UINT64_C(1) << i);
 }
 
@@ -384,7 +389,7 @@ static void send_output(struct redlock__io *io, struct redlock__node *node, uint
     }
 }
 
-/* Requests to a primary: nearly always to one that takes them as they are, and at once. */
+/* Requests to a primary whose link is plain: nearly always it takes them at once. */
 static inline void send_requests(struct redlock__io *io, uint32_t i)
 {
     struct redlock__node *node = redlock__engine_node(io->engine, i);
@@ -393,17 +398,36 @@ static inline void send_requests(struct redlock__io *io, uint32_t i)
     const char *data = redlock__node_output(node, &len);
     ssize_t sent;
 
-    if (link->state != LINK_OPEN || link->tls != NULL || link->blocked || len == 0) {
-        send_output(io, node, i);
+    if (len == 0 || link->blocked) {
+        redlock__node_keep(node);
         return;
     }
     sent = send(link->fd, data, len, MSG_NOSIGNAL);
-    if (sent == (ssize_t)len)
+    if (sent == (ssize_t)len) {
         redlock__node_sent_all(node);
-    else if (sent > 0)
+        return;
+    }
+    redlock__node_keep(node);
+    if (sent > 0)
         redlock__node_sent(node, (size_t)sent), send_output(io, node, i);
     else
         not_sent(io, i, errno);
+}
+
+/* All that the primaries were given to send, or as much as goes out now. */
+static void send_all(struct redlock__io *io, uint32_t primaries)
+{
+    uint32_t others = primaries & ~(uint32_t)io->plain;
+
+    for (uint32_t rest = primaries & (uint32_t)io->plain; rest != 0; rest &= rest - 1)
+        send_requests(io, redlock__first(rest));
+    for (; others != 0; others &= others - 1) {
+        uint32_t i = redlock__first(others);
+
+        redlock__node_keep(redlock__engine_node(io->engine, i));
+        send_output(io, redlock__engine_node(io->engine, i), i);
+    }
+    redlock__engine_sent(io->engine, primaries);
 }
 
 /* Tells the external loop what changed; what it doesn't take is told again. */
@@ -449,8 +473,7 @@ void redlock__io_flush(struct redlock__io *io)
         uint32_t primaries = io->news & ~REDLOCK__STIRRED;
 
         io->news &= REDLOCK__STIRRED;
-        for (; primaries != 0; primaries &= primaries - 1)
-            send_requests(io, redlock__first(primaries));
+        send_all(io, primaries);
         if (io->news != 0)
             serve_links(io);
     }
@@ -481,11 +504,11 @@ __attribute__((noinline)) static void handle_link(struct redlock__io *io, const 
 }
 
 /* Mask: primaries from which answers can just be received, if poll found some. */
-static inline uint64_t plain_links(const struct redlock__io *io, const struct watch *watch)
+static inline uint64_t readable(const struct redlock__io *io, const struct watch *watch)
 {
-    bool as_watched = watch->changes == io->changes && io->tls == NULL;
-
-    return as_watched ? redlock__engine_see(io->engine)->all.ready : 0;
+    if (watch->changes != io->changes)
+        return 0;
+    return io->plain & redlock__engine_see(io->engine)->all.ready;
 }
 
 int64_t redlock__io_read(struct redlock__io *io, enum redlock__party party)
@@ -493,6 +516,7 @@ int64_t redlock__io_read(struct redlock__io *io, enum redlock__party party)
     struct watch *watch = &io->watches[party];
     int64_t now_ns = redlock__clock_ns();
     uint64_t plain, bit = 1, received = 0;
+    uint32_t count = watch->count;
 
     watch->in_poll = false;
     if (watch->signal.raised || watch->fds[0].revents != 0) {
@@ -501,20 +525,20 @@ int64_t redlock__io_read(struct redlock__io *io, enum redlock__party party)
     }
     if (watch->scope == REDLOCK__WATCH_ALL)
         io->looked_ns = now_ns;
-    plain = plain_links(io, watch);
-    for (uint32_t i = 0; i < watch->count; i++, bit <<= 1) {
-        int ready = watch->fds[1 + i].revents;
+    plain = readable(io, watch);
+    for (uint32_t i = 0; i < count; i++, bit <<= 1) {
+        const struct pollfd *found = &watch->fds[1 + i];
 
-        if (ready == 0)
+        if (found->revents == 0)
             continue;
-        if (ready == POLLIN && (plain & bit) != 0 &&
-            receive_plain(io, redlock__engine_node(io->engine, i), i, now_ns)) {
+        if (found->revents == POLLIN && (plain & bit) != 0 &&
+            receive_plain(io, i, found->fd, now_ns)) {
             received |= bit;
             continue;
         }
-        if (ready != POLLIN || (plain & bit) == 0)
+        if (found->revents != POLLIN || (plain & bit) == 0)
             handle_link(io, watch, i, now_ns);
-        plain = plain_links(io, watch);
+        plain = readable(io, watch);
     }
     redlock__engine_received(io->engine, received);
     now_ns = redlock__clock_ns();

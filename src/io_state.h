@@ -61,6 +61,7 @@ struct redlock__io {
     /* As redlock__engine_stirred(), and STIRRED if something happened to a link but that it was
      * read: there may be more to do, also for others. */
     uint32_t news;
+    uint64_t plain; /* mask: links that are OPEN, and not encrypted */
     struct link links[REDLOCK__MAX_LINKS];
     struct watch watches[REDLOCK__PARTIES];
     char *buffer; /* for what is encrypted; NULL: nothing is */

@@ -66,7 +66,8 @@ void redlock__lease_init(struct redlock__lease *lease, uint32_t n,
 
 void redlock__lease_clear(struct redlock__lease *lease)
 {
-    free(lease->rare);
+    if (lease->rare != NULL)
+        free(lease->rare);
     lease->rare = NULL;
 }
 

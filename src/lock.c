@@ -109,7 +109,7 @@ static struct redlock__lease_config lease_config(const redlock_lock_options *o)
 static int begin_acquire_locked(redlock_lock *lock, const struct redlock__request *request)
 {
     struct redlock__lease_config config = lease_config(&request->options);
-    int rc = redlock__engine_acquire(lock->client->engine, request->name, request->name_len,
+    int rc = redlock__engine_acquire(lock->client->engine, request->key.text, request->key.len,
                                      &config, lock->client->now_ns, &lock->lease);
 
     if (rc == 0)
@@ -151,7 +151,10 @@ static int acquire(redlock_client *client, const void *key, size_t key_len,
         redlock__leave_without_lock(made, cancel_state);
         return rc;
     }
-    redlock__leave(client, cancel_state);
+    if (rc == 0 && wait)
+        redlock__leave_settled(client, cancel_state);
+    else
+        redlock__leave(client, cancel_state);
     if (rc == 0)
         *lock = made;
     return rc;
@@ -175,7 +178,7 @@ static int adopt_locked(redlock_lock *lock, const struct redlock__request *reque
     struct redlock__lease_config config = lease_config(&request->options);
     int64_t cut_ms = 0;
     uint32_t cut = redlock__token_warning(token, &cut_ms);
-    int rc = redlock__engine_adopt(lock->client->engine, request->name, request->name_len, value,
+    int rc = redlock__engine_adopt(lock->client->engine, request->key.text, request->key.len, value,
                                    counted, &config, lock->client->now_ns, &lock->lease);
 
     if (rc != 0)

@@ -166,7 +166,6 @@ static uint32_t send_by(const struct question *q, enum way way, uint32_t nodes)
 {
     struct redlock__tag tag = {
         .owner = q->grant, .command = q->command, .round = q->round_no, .ttl_ms = q->ttl_ms};
-    struct redlock__bytes bytes;
     uint32_t sent;
 
     if (way == BY_SET_IFEQ) {
@@ -175,10 +174,8 @@ static uint32_t send_by(const struct question *q, enum way way, uint32_t nodes)
     } else if (way == BY_DELIFEQ || way == BY_DELEX) {
         tag.command = REDLOCK__CMD_RELEASE_NATIVE;
     }
-    encode(&bytes, q, way);
-    sent =
-        redlock__engine_send(q->engine, q->grant, &tag, &bytes, nodes, q->deadline_ns, q->now_ns);
-    redlock__bytes_free(&bytes);
+    encode(redlock__engine_bytes(q->engine), q, way);
+    sent = redlock__engine_send(q->engine, q->grant, &tag, nodes, q->deadline_ns, q->now_ns);
     if (way == BY_SET_IFEQ)
         redlock__grant_asked(q->grant, sent, q->round_no, tag.ttl_ms, q->now_ns);
     else if (q->command == REDLOCK__CMD_RELEASE)
@@ -202,7 +199,7 @@ uint32_t redlock__native_send(struct redlock__engine *engine, struct redlock__gr
     uint32_t by[WAYS] = {0}, sent = 0;
 
     choose(engine, grant, command, nodes, scripts, by); /* before sending changes the longest ttl */
-    for (uint32_t way = 0; way < WAYS; way++)
+    for (uint32_t way = 0; nodes != 0; nodes &= ~by[way++])
         if (by[way] != 0)
             sent |= send_by(&q, (enum way)way, by[way]);
     return sent;
@@ -247,11 +244,9 @@ static bool ask_owner(struct redlock__engine *engine, uint32_t node,
         .owner = grant, .command = REDLOCK__CMD_OWNER, .round = event->tag.round};
     uint32_t bit = UINT32_C(1) << node, sent;
     int64_t deadline_ns = deadline_for(engine, grant, bit, tag.round, now_ns);
-    struct redlock__bytes bytes;
 
-    redlock__encode_get(&bytes, grant->name->key, grant->name->len);
-    sent = redlock__engine_send(engine, grant, &tag, &bytes, bit, deadline_ns, now_ns);
-    redlock__bytes_free(&bytes);
+    redlock__encode_get(redlock__engine_bytes(engine), grant->name->key, grant->name->len);
+    sent = redlock__engine_send(engine, grant, &tag, bit, deadline_ns, now_ns);
     redlock__grant_removing(grant, sent);
     grant->requests -= sent != 0;
     return sent != 0;

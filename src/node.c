@@ -73,12 +73,23 @@ __attribute__((cold)) static bool grow_out(struct redlock__node *node, size_t le
 
     while (size - node->seen.out_tail < len)
         size *= 2;
+    redlock__node_keep(node);
     out = realloc(node->seen.out, size);
     if (out == NULL)
         return false;
-    node->seen.out = out;
+    node->seen.from = node->seen.out = out;
     node->seen.out_size = size;
     return true;
+}
+
+void redlock__node_keep(struct redlock__node *node)
+{
+    struct redlock__node_seen *seen = &node->seen;
+
+    if (seen->from != seen->out)
+        memcpy(seen->out + seen->out_head, seen->from + seen->out_head,
+               seen->out_tail - seen->out_head);
+    seen->from = seen->out;
 }
 
 bool redlock__node_make_room(struct redlock__node *node, size_t len)
@@ -183,7 +194,7 @@ fail(struct redlock__node *node, int64_t now_ns, const char *format, ...)
 
     node->seen.closing = drop_requests(node) ? REDLOCK__TASK_ABORT : REDLOCK__TASK_CLOSE;
     free(node->seen.out);
-    node->seen.out = NULL;
+    node->seen.from = node->seen.out = NULL;
     node->seen.out_size = node->seen.out_head = node->seen.out_tail = 0;
     redlock__replies_close(&node->replies);
     node->reading.queued = 0;
@@ -401,12 +412,12 @@ __attribute__((cold)) static bool make_room_within_limits(struct redlock__node *
 /* soon_ns: no later than its deadline, and than its link has been silent for too long. */
 __attribute__((always_inline)) static inline bool
 request(struct redlock__node *node, const struct redlock__tag *tag, const char *data, size_t len,
-        int64_t deadline_ns, int64_t soon_ns, int64_t now_ns)
+        bool lent, int64_t deadline_ns, int64_t soon_ns, int64_t now_ns)
 {
-    if (node->seen.phase != REDLOCK__NODE_PHASE_READY ||
-        (!redlock__node_has_room(node, len) && !make_room_within_limits(node, len, now_ns)))
+    assert(node->seen.phase == REDLOCK__NODE_PHASE_READY);
+    if (!redlock__node_has_room(node, len) && !make_room_within_limits(node, len, now_ns))
         return false;
-    redlock__node_append(node, tag, data, len, deadline_ns, now_ns);
+    redlock__node_append(node, tag, data, len, lent, deadline_ns, now_ns);
     if (soon_ns < node->seen.deadline_ns)
         set_deadline(node, soon_ns);
     return true;
@@ -435,8 +446,9 @@ const struct redlock__tag *redlock__node_pull_yes(struct redlock__node *node, bo
 bool redlock__node_request(struct redlock__node *node, const struct redlock__tag *tag,
                            const struct redlock__bytes *bytes, int64_t deadline_ns, int64_t now_ns)
 {
-    return bytes->len != 0 && request(node, tag, redlock__bytes_data(bytes), bytes->len,
-                                      deadline_ns, soonest(node, deadline_ns, now_ns), now_ns);
+    return node->seen.phase == REDLOCK__NODE_PHASE_READY && bytes->len != 0 &&
+           request(node, tag, redlock__bytes_data(bytes), bytes->len, false, deadline_ns,
+                   soonest(node, deadline_ns, now_ns), now_ns);
 }
 
 uint32_t redlock__node_request_all(struct redlock__node *const nodes[], uint32_t mask,
@@ -453,7 +465,8 @@ uint32_t redlock__node_request_all(struct redlock__node *const nodes[], uint32_t
         return 0;
     soon_ns = soonest(nodes[redlock__first(mask)], deadline_ns, now_ns);
     for (uint32_t rest = mask; rest != 0; rest &= rest - 1)
-        if (!request(nodes[redlock__first(rest)], &copy, data, len, deadline_ns, soon_ns, now_ns))
+        if (!request(nodes[redlock__first(rest)], &copy, data, len, true, deadline_ns, soon_ns,
+                     now_ns))
             mask &= ~(rest & (~rest + 1)); /* its bit, the lowest */
     return mask;
 }
@@ -556,6 +569,7 @@ void redlock__node_sent(struct redlock__node *node, size_t len)
         redlock__node_sent_all(node);
         return;
     }
+    redlock__node_keep(node);
     node->sent += len;
     node->seen.out_head += len;
     if (rest > node->seen.out_head)

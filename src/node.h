@@ -97,7 +97,8 @@ struct redlock__node_seen {
     enum redlock__node_task closing; /* CLOSE or ABORT not yet told, else NONE */
     int64_t retry_ns;                /* when DOWN */
     int64_t deadline_ns;             /* no later than the next */
-    char *out;                       /* out_head .. out_tail waits to be sent */
+    const char *from;                /* out_head .. out_tail there waits to be sent */
+    char *out;                       /* the node's own, where `from` is unless bytes are lent */
     size_t out_size, out_head, out_tail;
 };
 
@@ -136,12 +137,23 @@ bool redlock__node_owes(const struct redlock__node *node); /* any answer owed, g
  */
 bool redlock__node_request(struct redlock__node *node, const struct redlock__tag *tag,
                            const struct redlock__bytes *bytes, int64_t deadline_ns, int64_t now_ns);
-/* The same to every node in the mask, which all have one silence limit; returns those that took it.
- */
+/* The same to every node in the mask: all READY, with one silence limit. Returns those that took
+ * it. Nodes without other output borrow the bytes: they have to stay as they are until the node has
+ * sent them or was told to keep them. */
 uint32_t redlock__node_request_all(struct redlock__node *const nodes[], uint32_t mask,
                                    const struct redlock__tag *tag,
                                    const struct redlock__bytes *bytes, int64_t deadline_ns,
                                    int64_t now_ns);
+
+/* It has output to send that it only borrowed. */
+static inline bool redlock__node_borrows(const struct redlock__node *node)
+{
+    const struct redlock__node_seen *seen = redlock__node_see(node);
+
+    return seen->from != seen->out && seen->out_head != seen->out_tail;
+}
+/* Copies what it has borrowed, if anything. Never fails: there was room when it was lent. */
+void redlock__node_keep(struct redlock__node *node);
 
 /*
  * The next result. DROPPED results of a failed link come first, in queue order,
@@ -198,13 +210,14 @@ void redlock__node_connected(struct redlock__node *node, int64_t now_ns);
  * that was READY for less than BACKOFF_CAP_MS does not start them anew. */
 void redlock__node_fail(struct redlock__node *node, const char *text, int64_t now_ns);
 
-/* Bytes to send: *len may be 0. Then say how many were taken. */
+/* Bytes to send: *len may be 0. Then say how many were taken. They may be borrowed: those that
+ * aren't taken now are to be kept (redlock__node_keep()) before the engine is called again. */
 static inline const char *redlock__node_output(const struct redlock__node *node, size_t *len)
 {
     const struct redlock__node_seen *seen = redlock__node_see(node);
 
     *len = seen->out_tail - seen->out_head;
-    return *len > 0 ? seen->out + seen->out_head : "";
+    return *len > 0 ? seen->from + seen->out_head : "";
 }
 void redlock__node_sent(struct redlock__node *node, size_t len);
 void redlock__node_sent_all(struct redlock__node *node);

@@ -50,10 +50,10 @@ static inline bool redlock__node_has_room(const struct redlock__node *node, size
     return node->ring.count < node->ring.size && node->seen.out_size - node->seen.out_tail >= len;
 }
 
-/* Where there is room. */
+/* Where there is room. lent: `data` may be borrowed. */
 static inline void redlock__node_append(struct redlock__node *node, const struct redlock__tag *tag,
-                                        const char *data, size_t len, int64_t deadline_ns,
-                                        int64_t now_ns)
+                                        const char *data, size_t len, bool lent,
+                                        int64_t deadline_ns, int64_t now_ns)
 {
     struct redlock__pending *pending = redlock__ring_push(&node->ring, deadline_ns);
 
@@ -61,7 +61,13 @@ static inline void redlock__node_append(struct redlock__node *node, const struct
     pending->queued_ns = now_ns;
     pending->begin = node->end;
     node->end += len;
-    memcpy(node->seen.out + node->seen.out_tail, data, len);
+    if (lent && node->seen.out_tail == 0) {
+        node->seen.from = data;
+    } else {
+        if (node->seen.from != node->seen.out)
+            redlock__node_keep(node);
+        memcpy(node->seen.out + node->seen.out_tail, data, len);
+    }
     node->seen.out_tail += len;
 }
 

@@ -368,14 +368,20 @@ static bool is_reserved(const char *key, size_t len)
 }
 
 int redlock__full_key(const struct redlock__settings *settings, const void *key, size_t key_len,
-                      char name[REDLOCK_MAX_KEY_LEN], size_t *name_len)
+                      struct redlock__full_key *full)
 {
-    if (key_len == 0 || key_len > REDLOCK_MAX_KEY_LEN - settings->prefix_len)
+    size_t prefix_len = settings->prefix_len;
+
+    if (key_len == 0 || key_len > REDLOCK_MAX_KEY_LEN - prefix_len || is_reserved(key, key_len))
         return REDLOCK_ERR_KEY;
-    memcpy(name, settings->prefix, settings->prefix_len);
-    memcpy(name + settings->prefix_len, key, key_len);
-    *name_len = settings->prefix_len + key_len;
-    return is_reserved(key, key_len) || is_reserved(name, *name_len) ? REDLOCK_ERR_KEY : 0;
+    full->text = key;
+    full->len = prefix_len + key_len;
+    if (prefix_len == 0)
+        return 0;
+    memcpy(full->room, settings->prefix, prefix_len);
+    memcpy(full->room + prefix_len, key, key_len);
+    full->text = full->room;
+    return is_reserved(full->text, full->len) ? REDLOCK_ERR_KEY : 0;
 }
 
 void redlock__token_format(const struct redlock__settings *settings, const char *value,

@@ -64,9 +64,16 @@ int redlock__init_options_check(const struct redlock__settings *settings,
 int redlock__ttl_check(const struct redlock__settings *settings, int64_t ttl_ms,
                        int64_t min_validity_ms);
 
-/* prefix + key into name. ERR_KEY: empty, too long, or reserved. */
+/* A key as the primaries have it. */
+struct redlock__full_key {
+    const char *text; /* the caller's, or in `room` */
+    size_t len;
+    char room[REDLOCK_MAX_KEY_LEN];
+};
+
+/* prefix + key. ERR_KEY: empty, too long, or reserved. */
 int redlock__full_key(const struct redlock__settings *settings, const void *key, size_t key_len,
-                      char name[REDLOCK_MAX_KEY_LEN], size_t *name_len);
+                      struct redlock__full_key *full);
 
 /* The token text, "value:set-list": the stored value, the counted primaries as a mask and the
  * fingerprint of the list, in hexadecimal. */

@@ -93,7 +93,7 @@ static inline bool redlock__replies_skip(struct redlock__replies *replies, const
         return false;
     memcpy(&is, at, sizeof is);
     memcpy(&wanted, text, sizeof wanted);
-    if (is != wanted || at[len - 1] != text[len - 1])
+    if (is != wanted || (len > sizeof is && at[sizeof is] != text[sizeof is]))
         return false;
     replies->in_head += len;
     if (replies->in_head == replies->in_tail)

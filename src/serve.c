@@ -62,17 +62,14 @@ static uint32_t send_set(struct redlock__engine *engine, struct redlock__grant *
     const struct redlock__name *name = grant->name;
     struct redlock__tag tag = {.owner = grant, .command = REDLOCK__CMD_SET, .round = round_no};
     int64_t deadline_ns = redlock__engine_node_deadline(engine, grant->ttl_ms, now_ns);
-    struct redlock__bytes bytes;
-    uint32_t sent;
 
     if (nodes == 0)
         return 0;
     if (engine->replicas.wanted != 0)
         return redlock__replicas_send(engine, grant, tag.command, round_no, ttl_ms, now_ns);
-    redlock__encode_set(&bytes, name->key, name->len, redlock__grant_token(grant).hex, ttl_ms);
-    sent = redlock__engine_send(engine, grant, &tag, &bytes, nodes, deadline_ns, now_ns);
-    redlock__bytes_free(&bytes);
-    return sent;
+    redlock__encode_set(redlock__engine_bytes(engine), name->key, name->len,
+                        redlock__grant_token(grant).hex, ttl_ms);
+    return redlock__engine_send(engine, grant, &tag, nodes, deadline_ns, now_ns);
 }
 
 static uint32_t send_extend(struct redlock__engine *engine, struct redlock__grant *grant,
@@ -106,11 +103,9 @@ static void send_hint(struct redlock__engine *engine, struct redlock__grant *gra
 {
     struct redlock__tag tag = {.owner = grant, .command = REDLOCK__CMD_HINT};
     int64_t deadline_ns = redlock__engine_node_deadline(engine, grant->ttl_ms, now_ns);
-    struct redlock__bytes bytes;
 
-    redlock__encode_pttl(&bytes, grant->name->key, grant->name->len);
-    (void)redlock__engine_send(engine, grant, &tag, &bytes, nodes, deadline_ns, now_ns);
-    redlock__bytes_free(&bytes);
+    redlock__encode_pttl(redlock__engine_bytes(engine), grant->name->key, grant->name->len);
+    (void)redlock__engine_send(engine, grant, &tag, nodes, deadline_ns, now_ns);
 }
 
 void redlock__serve_removals(struct redlock__engine *engine, struct redlock__grant *grant,

@@ -58,7 +58,10 @@ static inline uint32_t redlock__first(uint32_t mask)
 /* Of a ttl >= 0: the part that clocks running at different rates may eat. */
 static inline int64_t redlock__drift_ms(int64_t ttl_ms, uint32_t ppm)
 {
-    if (ppm != 0 && ttl_ms > (INT64_MAX - 999999) / (int64_t)ppm)
+    const int64_t most = INT64_MAX - 999999;
+
+    /* The first test spares the division. */
+    if (ttl_ms > most / UINT32_MAX && ppm != 0 && ttl_ms > most / (int64_t)ppm)
         return ttl_ms;
     return redlock__add((ttl_ms * (int64_t)ppm + 999999) / 1000000, 2);
 }

@@ -61,11 +61,10 @@ static uint32_t first_of(const struct redlock__engine *engine, const struct redl
     uint32_t best = engine->n;
     uint64_t most = 0;
 
-    for (; nodes != 0; nodes &= nodes - 1) {
-        uint32_t i = redlock__first(nodes);
+    for (uint32_t i = 0; i < engine->n; i++) {
         uint64_t weight = (name->hash ^ engine->wake.hashes[i]) * UINT64_C(0x9e3779b97f4a7c15);
 
-        if (weight >= most) {
+        if (weight >= most && (nodes >> i & 1) != 0) {
             best = i;
             most = weight;
         }

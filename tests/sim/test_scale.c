@@ -429,6 +429,39 @@ START_TEST(answers_to_two_requests_stay_apart)
 }
 END_TEST
 
+/* Requests are borrowed by those who send them. A driver may say that it has sent one when the next
+ * is there already, or say nothing. */
+START_TEST(a_request_goes_out_as_it_was_made)
+{
+    struct redlock__lease_config config = sim_lock_config(TTL_MS);
+    uint32_t primaries;
+
+    make(3, 0);
+    drive();
+    run(100);
+    (void)redlock__engine_stirred(world.engine);
+    ck_assert_int_eq(acquire(0, &config), REDLOCK_OK);
+    primaries = redlock__engine_stirred(world.engine);
+    ck_assert_uint_eq(primaries, (1 << N) - 1);
+    drive();
+    if (_i == 0)
+        redlock__engine_sent(world.engine, primaries);
+    ck_assert_int_eq(acquire(1, &config), REDLOCK_OK);
+    ck_assert(redlock__node_borrows(redlock__engine_node(world.engine, 0)));
+    if (_i == 1)
+        redlock__engine_sent(world.engine, primaries);
+    ck_assert_int_eq(acquire(2, &config), REDLOCK_OK);
+    drive();
+    run(10);
+    ck_assert_uint_eq(held(3), 3);
+    for (uint32_t i = 0; i < N; i++)
+        for (uint32_t k = 0; k < 3; k++)
+            ck_assert_int_gt(world.primaries[i].until_ns[k], world.now_ns);
+    forget_all(3);
+    end();
+}
+END_TEST
+
 START_TEST(there_is_a_limit)
 {
     enum {
@@ -464,6 +497,7 @@ int main(void)
     tcase_add_test(tcase, after_a_longer_pause_all_are_lost_and_the_connections_stay);
     tcase_add_test(tcase, what_one_turn_brings_counts_together);
     tcase_add_test(tcase, answers_to_two_requests_stay_apart);
+    tcase_add_loop_test(tcase, a_request_goes_out_as_it_was_made, 0, 3);
     tcase_add_test(tcase, there_is_a_limit);
     suite_add_tcase(suite, tcase);
     runner = srunner_create(suite);

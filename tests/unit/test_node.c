@@ -578,31 +578,6 @@ START_TEST(random_chunks_are_the_same)
 }
 END_TEST
 
-START_TEST(output_survives_any_partial_sends)
-{
-    char sent[4096], expected[4096];
-    size_t sent_len = 0, expected_len = 0, len;
-    parameter = (size_t)_i;
-    make_ready();
-    for (uint32_t round = 0; round < 20; round++) {
-        struct redlock__bytes bytes;
-        redlock__encode_set(&bytes, "key", 3, NODE_TOKEN, 1000);
-        memcpy(expected + expected_len, redlock__bytes_data(&bytes), bytes.len);
-        expected_len += bytes.len;
-        redlock__bytes_free(&bytes);
-        ask(REDLOCK__CMD_SET, round, 50);
-        const char *out = redlock__node_output(node, &len);
-        parameter = parameter * 1103515245 + 12345;
-        len = round == 19 ? len : (parameter >> 16) % (len + 1);
-        memcpy(sent + sent_len, out, len);
-        sent_len += len;
-        redlock__node_sent(node, len);
-    }
-    ck_assert_uint_eq(sent_len, expected_len);
-    ck_assert_mem_eq(sent, expected, expected_len);
-}
-END_TEST
-
 /* ------------------------------------------------------------------------- */
 
 static Suite *node_suite(void)
@@ -658,7 +633,6 @@ static Suite *node_suite(void)
     tcase_add_loop_test(chunks, byte_by_byte_is_the_same, 0, 2);
     tcase_add_loop_test(chunks, every_split_in_two_is_the_same, 0, 2);
     tcase_add_loop_test(chunks, random_chunks_are_the_same, 0, 200);
-    tcase_add_loop_test(chunks, output_survives_any_partial_sends, 0, 50);
     suite_add_tcase(suite, chunks);
     return suite;
 }

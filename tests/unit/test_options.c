@@ -654,23 +654,29 @@ END_TEST
 START_TEST(test_full_key)
 {
     static char key[REDLOCK_MAX_KEY_LEN + 1];
-    char name[REDLOCK_MAX_KEY_LEN];
-    size_t len;
+    struct redlock__full_key full;
     redlock_options options = with_nodes(three, 3);
     struct redlock__settings *settings;
 
+    ck_assert_int_eq(redlock__settings_new(&options, &settings, NULL, 0), 0);
+    ck_assert_int_eq(redlock__full_key(settings, key, sizeof key - 1, &full), 0);
+    ck_assert_ptr_eq(full.text, key);
+    ck_assert_uint_eq(full.len, sizeof key - 1);
+    ck_assert_int_eq(redlock__full_key(settings, key, sizeof key, &full), REDLOCK_ERR_KEY);
+    ck_assert_int_eq(redlock__full_key(settings, "redlock:", 8, &full), REDLOCK_ERR_KEY);
+    redlock__settings_free(settings);
     options.prefix = "red";
     ck_assert_int_eq(redlock__settings_new(&options, &settings, NULL, 0), 0);
-    ck_assert_int_eq(redlock__full_key(settings, "a\0b", 3, name, &len), 0);
-    ck_assert_uint_eq(len, 6);
-    ck_assert_mem_eq(name, "reda\0b", 6);
-    ck_assert_int_eq(redlock__full_key(settings, "", 0, name, &len), REDLOCK_ERR_KEY);
-    ck_assert_int_eq(redlock__full_key(settings, key, sizeof key - 4, name, &len), 0);
-    ck_assert_int_eq(redlock__full_key(settings, key, sizeof key - 3, name, &len), REDLOCK_ERR_KEY);
-    ck_assert_int_eq(redlock__full_key(settings, key, SIZE_MAX, name, &len), REDLOCK_ERR_KEY);
-    ck_assert_int_eq(redlock__full_key(settings, "redlock:", 8, name, &len), REDLOCK_ERR_KEY);
-    ck_assert_int_eq(redlock__full_key(settings, "lock:x", 6, name, &len), REDLOCK_ERR_KEY);
-    ck_assert_int_eq(redlock__full_key(settings, "redlock", 7, name, &len), 0);
+    ck_assert_int_eq(redlock__full_key(settings, "a\0b", 3, &full), 0);
+    ck_assert_uint_eq(full.len, 6);
+    ck_assert_mem_eq(full.text, "reda\0b", 6);
+    ck_assert_int_eq(redlock__full_key(settings, "", 0, &full), REDLOCK_ERR_KEY);
+    ck_assert_int_eq(redlock__full_key(settings, key, sizeof key - 4, &full), 0);
+    ck_assert_int_eq(redlock__full_key(settings, key, sizeof key - 3, &full), REDLOCK_ERR_KEY);
+    ck_assert_int_eq(redlock__full_key(settings, key, SIZE_MAX, &full), REDLOCK_ERR_KEY);
+    ck_assert_int_eq(redlock__full_key(settings, "redlock:", 8, &full), REDLOCK_ERR_KEY);
+    ck_assert_int_eq(redlock__full_key(settings, "lock:x", 6, &full), REDLOCK_ERR_KEY);
+    ck_assert_int_eq(redlock__full_key(settings, "redlock", 7, &full), 0);
     redlock__settings_free(settings);
 }
 END_TEST
