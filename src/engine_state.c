@@ -72,9 +72,8 @@ uint32_t redlock__engine_send(struct redlock__engine *engine, struct redlock__gr
                               const struct redlock__tag *tag, uint32_t nodes, int64_t deadline_ns,
                               int64_t now_ns)
 {
-    uint32_t sent =
-        redlock__node_request_all(engine->nodes, nodes & redlock__engine_ready(engine), tag,
-                                  &engine->bytes, deadline_ns, now_ns);
+    uint32_t sent = redlock__node_request_all(engine->nodes, nodes & redlock__engine_ready(engine),
+                                              tag, &engine->bytes, deadline_ns, now_ns);
     uint32_t count = redlock__count(sent);
 
     engine->lent |= sent;
