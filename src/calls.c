@@ -73,7 +73,8 @@ void redlock__engine_free(struct redlock__engine *engine)
         redlock__node_free(engine->nodes[i]);
     redlock__side_free(engine);
     redlock__names_free(&engine->names);
-    redlock__bytes_free(&engine->bytes);
+    redlock__bytes_free(&engine->bytes[0]);
+    redlock__bytes_free(&engine->bytes[1]);
     redlock__pool_drain(&engine->spare_grants);
     redlock__pool_drain(&engine->spare_leases);
     redlock__pool_drain(&engine->spare_fenced);

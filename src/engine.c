@@ -157,6 +157,7 @@ void redlock__engine_phase_changed(struct redlock__engine *engine, uint32_t i, i
     engine->stirred |= REDLOCK__STIRRED;
     engine->changes[i] = redlock__node_changes(node);
     if (is == REDLOCK__NODE_PHASE_READY) {
+        engine->seen.behind &= ~(UINT32_C(1) << i);
         redlock__wake_greeted(engine, i);
         redlock__native_greeted(engine, i);
         redlock__watch_greeted(engine, i, now_ns);
@@ -394,7 +395,8 @@ void redlock__engine_sent(struct redlock__engine *engine, uint32_t primaries)
     primaries &= ~engine->stirred; /* those have got more since */
     for (uint32_t rest = primaries; rest != 0; rest &= rest - 1)
         assert(!redlock__node_borrows(engine->nodes[redlock__first(rest)]));
-    engine->lent &= ~primaries;
+    engine->lent[0] &= ~primaries;
+    engine->lent[1] &= ~primaries;
 }
 
 #ifndef NDEBUG

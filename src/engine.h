@@ -69,6 +69,8 @@ enum {
 struct redlock__engine_seen {
     uint32_t links;
     struct redlock__nodes all; /* the primaries' bits are as everywhere */
+    uint32_t behind;           /* primaries whose last request took too long, or still does: those
+                                  that are to be sent something get it after the others */
     struct redlock__node *nodes[REDLOCK__MAX_LINKS];
 };
 

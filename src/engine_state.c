@@ -62,21 +62,24 @@ bool redlock__engine_request(struct redlock__engine *engine, uint32_t i,
 
 struct redlock__bytes *redlock__engine_bytes(struct redlock__engine *engine)
 {
-    for (; engine->lent != 0; engine->lent &= engine->lent - 1)
-        redlock__node_keep(engine->nodes[redlock__first(engine->lent)]);
-    redlock__bytes_free(&engine->bytes);
-    return &engine->bytes;
+    uint32_t k = engine->newest ^= 1;
+
+    for (; engine->lent[k] != 0; engine->lent[k] &= engine->lent[k] - 1)
+        redlock__node_keep(engine->nodes[redlock__first(engine->lent[k])]);
+    redlock__bytes_free(&engine->bytes[k]);
+    return &engine->bytes[k];
 }
 
 uint32_t redlock__engine_send(struct redlock__engine *engine, struct redlock__grant *grant,
                               const struct redlock__tag *tag, uint32_t nodes, int64_t deadline_ns,
                               int64_t now_ns)
 {
-    uint32_t sent = redlock__node_request_all(engine->nodes, nodes & redlock__engine_ready(engine),
-                                              tag, &engine->bytes, deadline_ns, now_ns);
+    uint32_t sent =
+        redlock__node_request_all(engine->nodes, nodes & redlock__engine_ready(engine), tag,
+                                  &engine->bytes[engine->newest], deadline_ns, now_ns);
     uint32_t count = redlock__count(sent);
 
-    engine->lent |= sent;
+    engine->lent[engine->newest] |= sent;
     engine->stirred |= sent;
     engine->news |= nodes & ~sent;
     engine->owed += count;

@@ -73,11 +73,14 @@ struct redlock__engine {
     /* From 1 on yes_count of them: read, not taken in yet. The first is no answer to anything. */
     struct redlock__yes yes[1 + REDLOCK__YES_AT_ONCE];
     uint32_t yes_count;
-    uint32_t news;                /* primaries whose nodes may have something to tell */
-    uint32_t owed;                /* requests to them whose last result wasn't pulled yet */
-    uint32_t stirred;             /* see redlock__engine_stirred() */
-    uint32_t lent;                /* primaries that may have borrowed what is in `bytes` */
-    struct redlock__bytes bytes;  /* the newest request that was sent to several at once */
+    uint32_t news;    /* primaries whose nodes may have something to tell */
+    uint32_t owed;    /* requests to them whose last result wasn't pulled yet */
+    uint32_t stirred; /* see redlock__engine_stirred() */
+    /* The newest two requests that went to several primaries, and who may have borrowed them: as
+     * many as a release takes. */
+    struct redlock__bytes bytes[2];
+    uint32_t lent[2];
+    uint32_t newest;
     struct redlock__node **nodes; /* those of the primaries, in `seen` */
 
     struct redlock__node_config *configs; /* n: of the nodes, for side links */

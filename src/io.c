@@ -1,22 +1,9 @@
 /*
- * See io.h. A link is one primary's descriptor:
+ * See io.h. What links are, and how they come and go, is in io_link.c; here bytes move over those
+ * that are open.
  *
- *   CLOSED -> RESOLVING -> CONNECTING -> [SECURING ->] OPEN
- *     ^           |            |             |          |
- *     +--CLOSE----+---------- BROKEN <-------+----------+
- *
- * SECURING is the handshake of a rediss:// endpoint; the node is connected when it is over. A
- * node's output becomes ciphertext only when what was made before is sent: what counts as sent is
+ * A node's output becomes ciphertext only when what was made before is sent: what counts as sent is
  * at most one record ahead of the kernel.
- *
- * The node decides when to connect and when to give up; the link only follows its tasks. A failure
- * is reported to the engine and leaves the link BROKEN, neither polled nor read, until the node's
- * task says how to close it: in order, or with SO_LINGER 0 where a SET may still lie in the
- * kernel's send queue, which would otherwise be delivered long after its owner gave up.
- * TCP_USER_TIMEOUT bounds that for links nobody gave up.
- *
- * A name's addresses are tried one after the other within the node's connect timeout; if that runs
- * out, the next connect begins with the next one. Names are resolved anew each time.
  *
  * Answers are received without a loop, one buffer a turn and link: poll is level-triggered,
  * and no primary can keep the others waiting.
@@ -32,208 +19,10 @@
 #include "io_state.h"
 #include "validity.h"
 
-#if !defined(MSG_NOSIGNAL) /* SO_NOSIGPIPE does it */
-#define MSG_NOSIGNAL 0
-#endif
-
 enum {
     USER_TIMEOUT_MS = 60000, /* where max_ttl is left to the markers */
     PASSES = 8,              /* of one flush */
 };
-
-/* ---- opening ------------------------------------------------------------ */
-
-static void set_state(struct redlock__io *io, struct link *link, enum link_state state)
-{
-    uint64_t bit = UINT64_C(1) << (link - io->links);
-
-    io->changes++;
-    link->state = state;
-    link->generation++;
-    io->plain &= ~bit;
-    if (state == LINK_OPEN && link->tls == NULL)
-        io->plain |= bit;
-}
-
-__attribute__((cold)) static void break_link(struct redlock__io *io, uint32_t i, const char *what,
-                                             const char *why, int number)
-{
-    char text[REDLOCK_TEXT_LEN], room[REDLOCK__ERRNO_LEN];
-
-    if (why == NULL)
-        why = redlock__errno_text(number, room);
-    (void)snprintf(text, sizeof text, "%s%s", what, why);
-    set_state(io, &io->links[i], LINK_BROKEN);
-    io->news |= REDLOCK__STIRRED;
-    redlock__engine_node_failed(io->engine, i, text, redlock__clock_ns());
-}
-
-/* The connection came to its end, or to an error. */
-__attribute__((cold)) static void lose_link(struct redlock__io *io, uint32_t i, const char *what,
-                                            int number)
-{
-    const struct link *link = &io->links[i];
-    const struct redlock__node *node = redlock__engine_node(io->engine, i);
-    bool greeting = redlock__node_phase(node) == REDLOCK__NODE_PHASE_GREETING;
-    bool ended = number == 0 || number == ECONNRESET || number == EPIPE;
-    const char *guess = link->tls != NULL ? redlock__tls_guess(link->tls) : NULL;
-
-    if (guess != NULL && ended)
-        break_link(io, i, "TLS: ", guess, 0);
-    else if (ended && link->tls == NULL && greeting && !link->endpoint->local)
-        break_link(io, i, "", "closed before any answer, is it a TLS port?", 0);
-    else
-        break_link(io, i, what, number == 0 ? "closed by the primary" : NULL, number);
-}
-
-static void connected(struct redlock__io *io, uint32_t i)
-{
-    struct link *link = &io->links[i];
-
-    link->first = (link->first + link->tried - 1) % link->addresses.count;
-    set_state(io, link, LINK_OPEN);
-    io->news |= REDLOCK__STIRRED;
-    redlock__engine_connected(io->engine, i, redlock__clock_ns());
-}
-
-static void close_descriptor(struct redlock__io *io, struct link *link)
-{
-    if (link->fd < 0)
-        return;
-    (void)redlock__loop_change(io->loop_fd, link->fd, link->registered, 0);
-    link->registered = 0;
-    redlock__tls_close(link->tls);
-    link->tls = NULL;
-    (void)close(link->fd);
-    link->fd = -1;
-    link->blocked = false;
-}
-
-/* Connects to the next address that can be tried; the last error breaks the link. */
-static void try_addresses(struct redlock__io *io, uint32_t i)
-{
-    struct link *link = &io->links[i];
-    int number = ECONNREFUSED;
-
-    while (link->tried < link->addresses.count) {
-        const struct redlock__address *address =
-            &link->addresses.list[(link->first + link->tried++) % link->addresses.count];
-        close_descriptor(io, link);
-        link->fd = redlock__open_socket(address->storage.ss_family, io->user_timeout_ms);
-        if (link->fd < 0) {
-            number = errno;
-            continue;
-        }
-        if (connect(link->fd, (const struct sockaddr *)&address->storage, address->len) == 0 ||
-            errno == EINPROGRESS) {
-            set_state(io, link, LINK_CONNECTING);
-            return;
-        }
-        number = errno;
-    }
-    break_link(io, i, "connect: ", NULL, number);
-}
-
-/* A side link is bound anew each time: to the endpoint of its primary. */
-static void bind_side(struct redlock__io *io, uint32_t i)
-{
-    struct link *link = &io->links[i];
-    const struct link *primary = &io->links[redlock__engine_primary(io->engine, i)];
-
-    if (link->endpoint == primary->endpoint)
-        return;
-    redlock__lookup_free(link->lookup);
-    link->lookup = NULL;
-    link->endpoint = primary->endpoint;
-    link->addresses = primary->addresses;
-    link->first = primary->first;
-}
-
-static void start_connect(struct redlock__io *io, uint32_t i)
-{
-    struct link *link = &io->links[i];
-
-    if (i >= io->n)
-        bind_side(io, i);
-    link->tried = 0;
-    if (link->endpoint->numeric) {
-        try_addresses(io, i);
-        return;
-    }
-    if (link->lookup == NULL)
-        link->lookup =
-            redlock__lookup_new(link->endpoint, io->watches[REDLOCK__BACKGROUND].signal.fds[1]);
-    if (link->lookup == NULL)
-        break_link(io, i, "", "no thread to resolve the name", 0);
-    else
-        set_state(io, link, LINK_RESOLVING);
-}
-
-static void take_lookup(struct redlock__io *io, uint32_t i)
-{
-    struct link *link = &io->links[i];
-    const char *text = NULL;
-
-    if (!redlock__lookup_result(link->lookup, &link->addresses, &text))
-        return;
-    redlock__lookup_free(link->lookup);
-    link->lookup = NULL;
-    if (link->addresses.count == 0)
-        break_link(io, i, "name: ", text, 0);
-    else
-        try_addresses(io, i);
-}
-
-static void start_tls(struct redlock__io *io, uint32_t i)
-{
-    struct link *link = &io->links[i];
-
-    link->tls = redlock__tls_open(io->tls, link->endpoint->host);
-    if (link->tls == NULL)
-        break_link(io, i, "TLS: ", "out of memory", 0);
-    else
-        set_state(io, link, LINK_SECURING);
-    redlock__node_securing(redlock__engine_node(io->engine, i));
-}
-
-__attribute__((cold)) static void finish_connect(struct redlock__io *io, uint32_t i)
-{
-    struct link *link = &io->links[i];
-    int number = 0;
-    socklen_t len = sizeof number;
-
-    if (getsockopt(link->fd, SOL_SOCKET, SO_ERROR, &number, &len) != 0)
-        number = errno;
-    if (number == 0 && redlock__is_itself(link->fd))
-        number = ELOOP;
-    if (number == 0 && link->endpoint->tls)
-        start_tls(io, i);
-    else if (number == 0)
-        connected(io, i);
-    else if (link->tried < link->addresses.count)
-        try_addresses(io, i);
-    else
-        break_link(io, i, "connect: ", NULL, number);
-}
-
-static void close_link(struct redlock__io *io, struct link *link, bool abort_it)
-{
-    if (abort_it && link->fd >= 0) {
-        struct linger linger = {.l_onoff = 1, .l_linger = 0};
-        (void)setsockopt(link->fd, SOL_SOCKET, SO_LINGER, &linger, sizeof linger);
-    } else if (link->tls != NULL && !link->blocked) { /* its last words, if there is room */
-        const char *data;
-        size_t len;
-        redlock__tls_goodbye(link->tls);
-        data = redlock__tls_output(link->tls, &len);
-        (void)send(link->fd, data, len, MSG_NOSIGNAL);
-    }
-    /* Its time is over: begin with the next one. */
-    if (link->state == LINK_CONNECTING || link->state == LINK_SECURING)
-        link->first += link->tried;
-    close_descriptor(io, link);
-    set_state(io, link, LINK_CLOSED);
-}
 
 /* ---- moving bytes ------------------------------------------------------- */
 
@@ -244,9 +33,9 @@ static void check_tls(struct redlock__io *io, uint32_t i)
     enum redlock__tls_state state = redlock__tls_state(tls);
 
     if (state == REDLOCK__TLS_FAILED)
-        break_link(io, i, "TLS: ", redlock__tls_text(tls), 0);
+        redlock__link_break(io, i, "TLS: ", redlock__tls_text(tls), 0);
     else if (state == REDLOCK__TLS_ENDED)
-        lose_link(io, i, "", 0);
+        redlock__link_lose(io, i, "", 0);
 }
 
 /* Of len bytes of ciphertext in the buffer. What came before the peer's end counts. */
@@ -258,7 +47,7 @@ __attribute__((noinline)) static void decrypt(struct redlock__io *io, uint32_t i
 
     redlock__tls_take(tls, io->buffer, len);
     if (io->links[i].state == LINK_SECURING && redlock__tls_state(tls) == REDLOCK__TLS_OPEN)
-        connected(io, i);
+        redlock__link_connected(io, i);
     while ((n = redlock__tls_read(tls, io->buffer, REDLOCK__IO_BUFFER)) > 0)
         redlock__engine_receive(io->engine, i, io->buffer, n, now_ns);
     check_tls(io, i);
@@ -268,9 +57,9 @@ __attribute__((noinline)) static void decrypt(struct redlock__io *io, uint32_t i
 __attribute__((cold)) static void end_receiving(struct redlock__io *io, uint32_t i, ssize_t n)
 {
     if (n == 0)
-        lose_link(io, i, "", 0);
+        redlock__link_lose(io, i, "", 0);
     else if (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)
-        lose_link(io, i, "receive: ", errno);
+        redlock__link_lose(io, i, "receive: ", errno);
 }
 
 __attribute__((noinline)) static void receive_tls(struct redlock__io *io, uint32_t i,
@@ -293,7 +82,7 @@ static inline bool receive_plain(struct redlock__io *io, uint32_t i, int fd, int
     ssize_t n;
 
     if (room == NULL) {
-        break_link(io, i, "receive: ", "out of memory", 0);
+        redlock__link_break(io, i, "receive: ", "out of memory", 0);
         return false;
     }
     n = recv(fd, room, len, 0);
@@ -311,24 +100,6 @@ __attribute__((noinline)) static void receive(struct redlock__io *io, uint32_t i
         receive_tls(io, i, now_ns);
     else if (receive_plain(io, i, io->links[i].fd, now_ns))
         redlock__engine_received(io->engine, UINT64_C(1) << i);
-}
-
-/* Of one that isn't READY, or it has none. */
-__attribute__((noinline)) static void do_tasks(struct redlock__io *io, uint32_t i)
-{
-    struct redlock__node *node = redlock__engine_node(io->engine, i);
-    int64_t now_ns = redlock__clock_ns();
-    enum redlock__node_task task;
-
-    while (redlock__node_has_task(node, now_ns)) {
-        task = redlock__node_take_task(node, now_ns);
-        if (task == REDLOCK__TASK_CONNECT)
-            start_connect(io, i);
-        else
-            close_link(io, &io->links[i], task == REDLOCK__TASK_ABORT);
-    }
-    if (io->links[i].state == LINK_RESOLVING)
-        take_lookup(io, i);
 }
 
 /* Ciphertext that waits, or if there is none, the node's next output as such. */
@@ -349,7 +120,7 @@ static void end_sending(struct redlock__io *io, uint32_t i, int number)
 {
     receive(io, i, redlock__clock_ns());
     if (io->links[i].state != LINK_BROKEN)
-        lose_link(io, i, "send: ", number);
+        redlock__link_lose(io, i, "send: ", number);
 }
 
 /* The kernel took nothing. */
@@ -414,13 +185,17 @@ static inline void send_requests(struct redlock__io *io, uint32_t i)
         not_sent(io, i, errno);
 }
 
-/* All that the primaries were given to send, or as much as goes out now. */
+/* All that the primaries were given to send, or as much as goes out now. Those that are behind come
+ * last: a round ends with the others. */
 static void send_all(struct redlock__io *io, uint32_t primaries)
 {
-    uint32_t others = primaries & ~(uint32_t)io->plain;
+    uint32_t plain = primaries & (uint32_t)io->plain, others = primaries & ~plain;
+    uint32_t behind = plain & redlock__engine_see(io->engine)->behind;
 
-    for (uint32_t rest = primaries & (uint32_t)io->plain; rest != 0; rest &= rest - 1)
+    for (uint32_t rest = plain & ~behind; rest != 0; rest &= rest - 1)
         send_requests(io, redlock__first(rest));
+    for (; behind != 0; behind &= behind - 1)
+        send_requests(io, redlock__first(behind));
     for (; others != 0; others &= others - 1) {
         uint32_t i = redlock__first(others);
 
@@ -456,7 +231,7 @@ __attribute__((noinline)) static void serve_links(struct redlock__io *io)
         if (node == NULL)
             continue;
         if (redlock__node_phase(node) != REDLOCK__NODE_PHASE_READY)
-            do_tasks(io, i);
+            redlock__link_do_tasks(io, i);
         send_output(io, node, i);
     }
 }
@@ -498,7 +273,7 @@ __attribute__((noinline)) static void handle_link(struct redlock__io *io, const 
     if ((ready & POLLOUT) != 0 && link->blocked)
         link->blocked = false, io->changes++;
     if (link->state == LINK_CONNECTING)
-        finish_connect(io, i);
+        redlock__link_finish_connect(io, i);
     else if ((ready & ~POLLOUT) != 0)
         receive(io, i, now_ns);
 }
@@ -621,7 +396,7 @@ static void shut_links(struct redlock__io *io)
         redlock__engine_node_failed(io->engine, i, "the client is closed", now_ns);
         task = redlock__node_take_task(node, now_ns);
         if (task == REDLOCK__TASK_CLOSE || task == REDLOCK__TASK_ABORT)
-            close_link(io, &io->links[i], task == REDLOCK__TASK_ABORT);
+            redlock__link_close(io, &io->links[i], task == REDLOCK__TASK_ABORT);
     }
 }
 

@@ -1,5 +1,6 @@
 /*
- * What io.c and io_watch.c share: links, and who watches them. Nobody else includes this.
+ * What io.c, io_link.c and io_watch.c share: links, and who watches them. Nobody else includes
+ * this.
  */
 #ifndef REDLOCK__IO_STATE_H
 #define REDLOCK__IO_STATE_H
@@ -7,10 +8,15 @@
 #include <poll.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/socket.h>
 
 #include "io.h"
 #include "resolver.h"
 #include "tls.h"
+
+#if !defined(MSG_NOSIGNAL) /* SO_NOSIGPIPE does it */
+#define MSG_NOSIGNAL 0
+#endif
 
 enum {
     REDLOCK__IO_BUFFER = 64 * 1024
@@ -76,5 +82,20 @@ static inline uint32_t redlock__link_interest(const struct link *link)
         return (uint32_t)(POLLIN | (link->blocked ? POLLOUT : 0));
     return 0;
 }
+
+/* ---- io_link.c ---- */
+
+/* It has failed: `what`, and why, or if that is NULL what errno's number says. */
+void redlock__link_break(struct redlock__io *io, uint32_t i, const char *what, const char *why,
+                         int number);
+/* The connection came to its end (number 0), or to an error. */
+void redlock__link_lose(struct redlock__io *io, uint32_t i, const char *what, int number);
+/* It is OPEN now. */
+void redlock__link_connected(struct redlock__io *io, uint32_t i);
+/* Poll has found that connecting is over, one way or the other. */
+void redlock__link_finish_connect(struct redlock__io *io, uint32_t i);
+void redlock__link_close(struct redlock__io *io, struct link *link, bool abort_it);
+/* What the node wants done: connecting, closing. */
+void redlock__link_do_tasks(struct redlock__io *io, uint32_t i);
 
 #endif

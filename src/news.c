@@ -201,10 +201,10 @@ static void deliver_inspection(struct redlock__engine *engine, uint32_t node,
  * others there is none, but what may follow from their yes. */
 static void hear_yes(struct redlock__engine *engine, int64_t now_ns)
 {
-    uint32_t rest = engine->news, more_of = 0, heard = 0;
+    uint32_t asked = engine->news, more_of = 0, heard = 0;
 
     engine->news = 0;
-    for (; rest != 0; rest &= rest - 1) {
+    for (uint32_t rest = asked; rest != 0; rest &= rest - 1) {
         struct redlock__node *node = engine->nodes[redlock__first(rest)];
         uint32_t bit = rest & (~rest + 1);
         bool more = true;
@@ -221,7 +221,18 @@ static void hear_yes(struct redlock__engine *engine, int64_t now_ns)
         }
     }
     engine->owed -= heard;
+    engine->seen.behind &= ~(asked & ~more_of);
     engine->news |= more_of;
+}
+
+static void note_pace(struct redlock__engine *engine, uint32_t i, enum redlock__node_result result)
+{
+    uint32_t bit = UINT32_C(1) << i;
+
+    if (result == REDLOCK__RESULT_TIMEOUT)
+        engine->seen.behind |= bit;
+    else if (result == REDLOCK__RESULT_ANSWER)
+        engine->seen.behind &= ~bit;
 }
 
 /* Takes in all else that node i has to tell; false if nothing. */
@@ -237,6 +248,7 @@ __attribute__((noinline)) static bool pump(struct redlock__engine *engine, uint3
     while (redlock__node_pull(node, now_ns, &event)) {
         news = true;
         engine->owed -= event.result != REDLOCK__RESULT_TIMEOUT;
+        note_pace(engine, i, event.result);
         if (event.result == REDLOCK__RESULT_LATE)
             engine->stats.late_replies++;
         if (event.tag.command >= REDLOCK__CMD_INFO_SERVER)

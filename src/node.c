@@ -7,7 +7,8 @@
  * pulled, and those of the next link queue up behind them. So nothing needs memory then.
  *
  * Written. Each entry knows at which byte of the connection's output it begins; the driver says how
- * many it took. A reply to a request of which no byte was taken was unasked, and fails the link.
+ * many it took (node_output.c). A reply to a request of which no byte was taken was unasked, and
+ * fails the link.
  *
  * Pauses. Each failure but the first after a link that served for a while doubles them.
  */
@@ -23,8 +24,6 @@
 #include "node_state.h"
 #include "random.h"
 #include "validity.h"
-
-#define FIRST_OUT ((size_t)4096)
 
 /* ---- queue and output --------------------------------------------------- */
 
@@ -64,38 +63,6 @@ static void set_deadline(struct redlock__node *node, int64_t deadline_ns)
     node->seen.deadline_ns = deadline_ns;
     if (node->config.all != NULL)
         node->config.all->deadline_ns = redlock__min(node->config.all->deadline_ns, deadline_ns);
-}
-
-__attribute__((cold)) static bool grow_out(struct redlock__node *node, size_t len)
-{
-    size_t size = node->seen.out_size == 0 ? FIRST_OUT : node->seen.out_size;
-    char *out;
-
-    while (size - node->seen.out_tail < len)
-        size *= 2;
-    redlock__node_keep(node);
-    out = realloc(node->seen.out, size);
-    if (out == NULL)
-        return false;
-    node->seen.from = node->seen.out = out;
-    node->seen.out_size = size;
-    return true;
-}
-
-void redlock__node_keep(struct redlock__node *node)
-{
-    struct redlock__node_seen *seen = &node->seen;
-
-    if (seen->from != seen->out)
-        memcpy(seen->out + seen->out_head, seen->from + seen->out_head,
-               seen->out_tail - seen->out_head);
-    seen->from = seen->out;
-}
-
-bool redlock__node_make_room(struct redlock__node *node, size_t len)
-{
-    return redlock__ring_reserve(&node->ring) &&
-           (node->seen.out_size - node->seen.out_tail >= len || grow_out(node, len));
 }
 
 /* ---- phases ------------------------------------------------------------- */
@@ -552,32 +519,6 @@ void redlock__node_fail(struct redlock__node *node, const char *text, int64_t no
     settle_greeting(node, now_ns);
     if (node->seen.phase != REDLOCK__NODE_PHASE_DOWN)
         fail(node, now_ns, "%s", text);
-}
-
-void redlock__node_sent_all(struct redlock__node *node)
-{
-    node->sent = node->end;
-    node->seen.out_head = node->seen.out_tail = 0;
-}
-
-void redlock__node_sent(struct redlock__node *node, size_t len)
-{
-    size_t rest = node->seen.out_tail - node->seen.out_head - len;
-
-    assert(len <= node->seen.out_tail - node->seen.out_head);
-    if (rest == 0) {
-        redlock__node_sent_all(node);
-        return;
-    }
-    redlock__node_keep(node);
-    node->sent += len;
-    node->seen.out_head += len;
-    if (rest > node->seen.out_head)
-        return;
-    /* No byte is moved more often than another was sent. */
-    memcpy(node->seen.out, node->seen.out + node->seen.out_head, rest);
-    node->seen.out_head = 0;
-    node->seen.out_tail = rest;
 }
 
 char *redlock__node_room(struct redlock__node *node, size_t *len)

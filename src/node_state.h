@@ -1,5 +1,5 @@
 /*
- * What node.c and greeting.c share of a connection. Nobody else includes this.
+ * What node.c, node_output.c and greeting.c share of a connection. Nobody else includes this.
  */
 #ifndef REDLOCK__NODE_STATE_H
 #define REDLOCK__NODE_STATE_H
@@ -40,7 +40,7 @@ struct redlock__node {
     uint64_t connects, disconnects;
 };
 
-/* ---- node.c ---- */
+/* ---- node_output.c ---- */
 
 /* For one more request, of so many bytes. False: out of memory. */
 bool redlock__node_make_room(struct redlock__node *node, size_t len);

@@ -59,14 +59,14 @@ check() { # check KIND LIMIT CALLS
     [ "$instructions" -gt 1000 ] && [ "$instructions" -le "$2" ] && [ "$calls" -le "$3" ] || failed=1
 }
 
-check unguarded 10100 24
+check unguarded 8600 24
 unguarded=$instructions
-check plain 10100 24
+check plain 8600 24
 if [ $((instructions * 100)) -gt $((unguarded * 103)) ]; then
     echo "check_cost: guard and accounting cost more than 3 %"
     failed=1
 fi
-check extend 15800 36
-check fenced 19200 24
-check loop 8800 2
+check extend 13200 36
+check fenced 17700 24
+check loop 8300 2
 [ "$failed" -eq 0 ]

@@ -47,6 +47,7 @@ reading       command replies ring
 node          validity random command facts ring node_state
 node_state    node reading replies ring
 greeting      node_state
+node_output   node_state
 member        validity clock facts marker
 side          validity node engine_state
 wake          validity random pause command queue side engine_state
@@ -72,6 +73,7 @@ system
 resolver      validity endpoint system
 io            validity command node engine options system io_state
 io_state      io resolver tls
+io_link       validity io_state
 io_watch      validity io_state
 client_state  engine io options pool
 drive         validity client_state
@@ -93,7 +95,7 @@ client_state pthread.h stdatomic.h
 '
 
 # The border to the operating system.
-border='io io_state io_watch resolver system'
+border='io io_state io_link io_watch resolver system'
 # Calls into the operating system: there only.
 system_calls='accept4? bind clock_(gettime|getres|nanosleep) close connect epoll_[a-z0-9_]+ eventfd fork
     fcntl getaddrinfo getentropy getpid getrandom gettimeofday ioctl kevent kqueue listen madvise mmap munmap

@@ -233,6 +233,34 @@ START_TEST(two_primaries_gone_are_no_matter_and_their_reasons_are_told)
 }
 END_TEST
 
+/* It is sent requests after the others, until it has answered one in time. */
+START_TEST(one_that_takes_too_long_is_behind_until_it_doesnt)
+{
+    struct sim *sim = scenario_new(5, 1, 360 + (uint64_t)_i);
+    const struct redlock__engine_seen *seen;
+    struct sim_lock *lock;
+
+    sim_run(sim, 5 * SIM_MS);
+    seen = redlock__engine_see(sim->clients[0].engine);
+    lock = sim_lock_now(sim, 0, "k", 1000);
+    ck_assert_uint_eq(seen->behind, 0);
+    sim_latency(sim, 0, 3, 400 * SIM_MS, 400 * SIM_MS);
+    ck_assert_int_eq(sim_release_now(sim, lock), REDLOCK_OK);
+    ck_assert_uint_eq(seen->behind, 0); /* it still has time */
+    sim_run(sim, 100 * SIM_MS);
+    ck_assert_uint_eq(seen->behind, 1 << 3);
+    sim_run(sim, SIM_S); /* an answer that comes late changes nothing */
+    ck_assert_uint_eq(seen->behind, 1 << 3);
+    sim_latency(sim, 0, 3, SIM_MS / 10, SIM_MS / 2);
+    lock = sim_lock_now(sim, 0, "k", 1000);
+    sim_run(sim, 10 * SIM_MS);
+    ck_assert_uint_eq(seen->behind, 0);
+    ck_assert_int_eq(sim_release_now(sim, lock), REDLOCK_OK);
+    sim_run(sim, 10 * SIM_MS);
+    scenario_end(sim);
+}
+END_TEST
+
 START_TEST(a_quorum_that_answers_after_the_ttl_is_never_held_and_its_keys_go)
 {
     struct sim_config config = sim_defaults(5, 1, scenario_seed(360 + (uint64_t)_i));
@@ -521,6 +549,7 @@ int main(void)
     tcase_add_test(t, two_of_five_at_start_are_no_quorum_whatever_comes_back);
     tcase_add_test(t, nothing_is_sent_where_no_quorum_can_answer);
     tcase_add_loop_test(t, two_primaries_gone_are_no_matter_and_their_reasons_are_told, 0, 10);
+    tcase_add_loop_test(t, one_that_takes_too_long_is_behind_until_it_doesnt, 0, 10);
     tcase_add_loop_test(t, a_quorum_that_answers_after_the_ttl_is_never_held_and_its_keys_go, 0,
                         10);
     tcase_add_loop_test(t, validity_counts_from_the_winning_attempt, 0, 10);

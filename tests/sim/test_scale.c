@@ -462,6 +462,28 @@ START_TEST(a_request_goes_out_as_it_was_made)
 }
 END_TEST
 
+/* Each asks another primary than the others whether somebody waits: those borrow what no other has.
+ */
+START_TEST(releases_go_out_as_they_were_made)
+{
+    enum {
+        SOME = 50
+    };
+    make(SOME, 0);
+    hold_all(SOME);
+    for (uint32_t k = 0; k < SOME; k++)
+        ck_assert_int_eq(redlock__engine_release(world.engine, world.leases[k], world.now_ns),
+                         REDLOCK_OK);
+    drive();
+    run(10);
+    for (uint32_t i = 0; i < N; i++)
+        for (uint32_t k = 0; k < SOME; k++)
+            ck_assert_int_eq(world.primaries[i].until_ns[k], 0);
+    forget_all(SOME);
+    end();
+}
+END_TEST
+
 START_TEST(there_is_a_limit)
 {
     enum {
@@ -498,6 +520,7 @@ int main(void)
     tcase_add_test(tcase, what_one_turn_brings_counts_together);
     tcase_add_test(tcase, answers_to_two_requests_stay_apart);
     tcase_add_loop_test(tcase, a_request_goes_out_as_it_was_made, 0, 3);
+    tcase_add_test(tcase, releases_go_out_as_they_were_made);
     tcase_add_test(tcase, there_is_a_limit);
     suite_add_tcase(suite, tcase);
     runner = srunner_create(suite);
