@@ -279,7 +279,7 @@ void redlock__init_news(struct redlock__engine *engine, int64_t now_ns);
 
 /* ---- native.c ---- */
 
-/* A node became READY: it has told what it can. */
+/* A node became READY, or was asked anew: it has told what it can. */
 void redlock__native_greeted(struct redlock__engine *engine, uint32_t i);
 /* Sends EXTEND or RELEASE to every node in `nodes`, to each as it suits that server; returns those
  * that took it. */

@@ -53,28 +53,28 @@ __attribute__((noinline)) static void decrypt(struct redlock__io *io, uint32_t i
     check_tls(io, i);
 }
 
-/* Where nothing was received: the end, or an error. */
-__attribute__((cold)) static void end_receiving(struct redlock__io *io, uint32_t i, ssize_t n)
+/* Where nothing was received: the end (number 0), or an error. */
+__attribute__((cold)) static void end_receiving(struct redlock__io *io, uint32_t i, int number)
 {
-    if (n == 0)
+    if (number == 0)
         redlock__link_lose(io, i, "", 0);
-    else if (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)
-        redlock__link_lose(io, i, "receive: ", errno);
+    else if (number != EAGAIN && number != EWOULDBLOCK && number != EINTR)
+        redlock__link_lose(io, i, "receive: ", number);
 }
 
-__attribute__((noinline)) static void receive_tls(struct redlock__io *io, uint32_t i,
-                                                  int64_t now_ns)
+static void receive_tls(struct redlock__io *io, uint32_t i, int64_t now_ns)
 {
     ssize_t n = recv(io->links[i].fd, io->buffer, REDLOCK__IO_BUFFER, 0);
 
     if (n > 0)
         decrypt(io, i, (size_t)n, now_ns);
     else
-        end_receiving(io, i, n);
+        end_receiving(io, i, n == 0 ? 0 : errno);
 }
 
-/* False: nothing came, and it may be over. What did, the engine has to be told. */
-static inline bool receive_plain(struct redlock__io *io, uint32_t i, int fd, int64_t now_ns)
+/* False: nothing came, and *number says why. Of what did, the engine is yet to be told. */
+static inline bool receive_plain(const struct redlock__io *io, uint32_t i, int fd, int64_t now_ns,
+                                 int *number)
 {
     struct redlock__node *node = redlock__engine_node(io->engine, i);
     size_t len;
@@ -82,12 +82,12 @@ static inline bool receive_plain(struct redlock__io *io, uint32_t i, int fd, int
     ssize_t n;
 
     if (room == NULL) {
-        redlock__link_break(io, i, "receive: ", "out of memory", 0);
+        *number = ENOMEM;
         return false;
     }
     n = recv(fd, room, len, 0);
     if (n <= 0) {
-        end_receiving(io, i, n);
+        *number = n == 0 ? 0 : errno;
         return false;
     }
     redlock__node_received(node, (size_t)n, now_ns);
@@ -96,10 +96,14 @@ static inline bool receive_plain(struct redlock__io *io, uint32_t i, int fd, int
 
 __attribute__((noinline)) static void receive(struct redlock__io *io, uint32_t i, int64_t now_ns)
 {
+    int number;
+
     if (io->links[i].tls != NULL)
         receive_tls(io, i, now_ns);
-    else if (receive_plain(io, i, io->links[i].fd, now_ns))
+    else if (receive_plain(io, i, io->links[i].fd, now_ns, &number))
         redlock__engine_received(io->engine, UINT64_C(1) << i);
+    else
+        end_receiving(io, i, number);
 }
 
 /* Ciphertext that waits, or if there is none, the node's next output as such. */
@@ -168,6 +172,7 @@ static inline void send_requests(struct redlock__io *io, uint32_t i)
     size_t len;
     const char *data = redlock__node_output(node, &len);
     ssize_t sent;
+    int number;
 
     if (len == 0 || link->blocked) {
         redlock__node_keep(node);
@@ -178,11 +183,14 @@ static inline void send_requests(struct redlock__io *io, uint32_t i)
         redlock__node_sent_all(node);
         return;
     }
+    number = sent < 0 ? errno : 0;
     redlock__node_keep(node);
     if (sent > 0)
-        redlock__node_sent(node, (size_t)sent), send_output(io, node, i);
+        redlock__node_sent(node, (size_t)sent);
+    if (sent > 0 || number == EINTR)
+        send_output(io, node, i);
     else
-        not_sent(io, i, errno);
+        not_sent(io, i, number);
 }
 
 /* All that the primaries were given to send, or as much as goes out now. Those that are behind come
@@ -286,12 +294,26 @@ static inline uint64_t readable(const struct redlock__io *io, const struct watch
     return io->plain & redlock__engine_see(io->engine)->all.ready;
 }
 
+/* The links that are more than read. Whatever happens to them, the engine may judge by the time: so
+ * it is told before what the others have received. */
+__attribute__((noinline)) static void handle_others(struct redlock__io *io,
+                                                    const struct watch *watch, uint64_t others,
+                                                    uint64_t failed, const int numbers[],
+                                                    int64_t now_ns)
+{
+    for (uint32_t i = 0; i < watch->count; i++)
+        if ((failed >> i & 1) != 0)
+            end_receiving(io, i, numbers[i]);
+        else if ((others >> i & 1) != 0)
+            handle_link(io, watch, i, now_ns);
+}
+
 int64_t redlock__io_read(struct redlock__io *io, enum redlock__party party)
 {
     struct watch *watch = &io->watches[party];
     int64_t now_ns = redlock__clock_ns();
-    uint64_t plain, bit = 1, received = 0;
-    uint32_t count = watch->count;
+    uint64_t plain, bit = 1, received = 0, others = 0, failed = 0;
+    int numbers[REDLOCK__MAX_LINKS]; /* of those that failed */
 
     watch->in_poll = false;
     if (watch->signal.raised || watch->fds[0].revents != 0) {
@@ -301,21 +323,21 @@ int64_t redlock__io_read(struct redlock__io *io, enum redlock__party party)
     if (watch->scope == REDLOCK__WATCH_ALL)
         io->looked_ns = now_ns;
     plain = readable(io, watch);
-    for (uint32_t i = 0; i < count; i++, bit <<= 1) {
+    for (uint32_t i = 0; i < watch->count; i++, bit <<= 1) {
         const struct pollfd *found = &watch->fds[1 + i];
 
         if (found->revents == 0)
             continue;
-        if (found->revents == POLLIN && (plain & bit) != 0 &&
-            receive_plain(io, i, found->fd, now_ns)) {
-            received |= bit;
-            continue;
-        }
         if (found->revents != POLLIN || (plain & bit) == 0)
-            handle_link(io, watch, i, now_ns);
-        plain = readable(io, watch);
+            others |= bit;
+        else if (receive_plain(io, i, found->fd, now_ns, &numbers[i]))
+            received |= bit;
+        else
+            failed |= bit;
     }
     redlock__engine_received(io->engine, received);
+    if ((others | failed) != 0)
+        handle_others(io, watch, others, failed, numbers, now_ns);
     now_ns = redlock__clock_ns();
     redlock__engine_handle_deadline(io->engine, now_ns);
     return now_ns;

@@ -46,6 +46,7 @@ bool redlock__node_make_room(struct redlock__node *node, size_t len)
 void redlock__node_sent_all(struct redlock__node *node)
 {
     node->sent = node->end;
+    node->seen.from = node->seen.out;
     node->seen.out_head = node->seen.out_tail = 0;
 }
 

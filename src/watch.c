@@ -467,6 +467,8 @@ void redlock__watch_news(struct redlock__engine *engine, uint32_t i,
     enum redlock__command command = event->tag.command;
     const struct redlock__facts *facts = redlock__node_facts(engine->nodes[i]);
 
+    if (command == REDLOCK__CMD_INFO_SERVER)
+        redlock__native_greeted(engine, i);
     if (command == REDLOCK__CMD_TIME)
         engine->times_owed &= ~bit_of(i);
     if (command == REDLOCK__CMD_MARK)

@@ -746,6 +746,62 @@ START_TEST(test_a_turn_leaves_nothing_to_do)
 }
 END_TEST
 
+static void count_refusals(void *context, int level, const char *line)
+{
+    (void)level;
+    *(int *)context += strstr(line, "refused") != NULL;
+}
+
+/* Answers that lie in their sockets count, although their time is over, also where something else
+ * is found in the same turn: here that a primary refuses the connection. */
+START_TEST(test_answers_count_that_came_while_it_was_stopped)
+{
+    enum {
+        TIMEOUT_MS = 50,
+        TIMES = 3
+    };
+    int refusals = 0, met = 0;
+    redlock_options client_options;
+    redlock_client *client = NULL;
+    redlock_lock_options options = lock_options(5000, 0);
+    int64_t give_up_ms = servers_now_ms() + 30000;
+
+    redlock_options_init(&client_options);
+    client_options.nodes = servers_uris();
+    client_options.node_count = 3;
+    client_options.external_loop = 1;
+    client_options.node_timeout_ms = TIMEOUT_MS;
+    client_options.restart_guard_ms = 0;
+    client_options.log = count_refusals;
+    client_options.log_context = &refusals;
+    ck_assert_int_eq(redlock_client_new(&client_options, &client, NULL, 0), 0);
+    servers_kill(2);
+    while (met < TIMES) {
+        redlock_lock *lock = NULL;
+        int before = refusals;
+
+        ck_assert_int_lt(servers_now_ms(), give_up_ms);
+        while (refusals == before)
+            turn(client);
+        while (redlock_next_timeout_ms(client) != 0) /* until it is tried again */
+            (void)poll(NULL, 0, 1);
+        before = refusals;
+        ck_assert_int_eq(redlock_start_acquire(client, "job", 3, &options, &lock), 0);
+        ck_assert_int_eq(redlock_process(client), 0);
+        (void)poll(NULL, 0, 2 * TIMEOUT_MS); /* as if it were stopped */
+        if (refusals == before) {
+            turn(client);
+            met += refusals > before; /* with the answers */
+        }
+        ck_assert_int_eq(finish(client, lock), 0);
+        ck_assert_int_eq(redlock_start_release(lock), 0);
+        ck_assert_int_eq(finish(client, lock), 0);
+        ck_assert_int_eq(redlock_release(lock), 0);
+    }
+    redlock_client_free(client);
+}
+END_TEST
+
 static void *run_cancel(void *argument)
 {
     (void)poll(NULL, 0, 20);
@@ -816,6 +872,7 @@ static Suite *threads_suite(void)
     tcase_add_test(loops, test_cancelled_start_is_told_at_once);
     tcase_add_test(loops, test_external_loop);
     tcase_add_test(loops, test_a_turn_leaves_nothing_to_do);
+    tcase_add_test(loops, test_answers_count_that_came_while_it_was_stopped);
     tcase_add_test(loops, test_cancel_wakes_an_external_loop);
     suite_add_tcase(suite, loops);
     return suite;
