@@ -157,7 +157,8 @@ START_TEST(test_one_line_says_why)
     ck_assert_int_eq(driver_wait(&driver), 73);
     ck_assert_int_eq(driver_count(driver.err.bytes, "\n"), 1);
     ck_assert_ptr_nonnull(strstr(driver.err.bytes, "the lease on 'k' "));
-    ck_assert_ptr_nonnull(strstr(driver.err.bytes, servers_uri(1) + strlen("redis://")));
+    ck_assert_msg(strstr(driver.err.bytes, servers_uri(1) + strlen("redis://")) != NULL, "%s",
+                  driver.err.bytes);
 }
 END_TEST
 

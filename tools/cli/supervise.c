@@ -51,12 +51,31 @@ static void tell(struct wrapper *wrapper, enum message_kind kind, int value)
     pthread_mutex_unlock(&wrapper->mutex);
 }
 
+/* What the primaries said, in the newest round. */
+static void summarize(const redlock_lock *lock, char text[SUPERVISE_REASON_LEN])
+{
+    redlock_node_result results[REDLOCK_MAX_NODES];
+    size_t count;
+
+    memset(results, 0, sizeof results);
+    count = redlock_node_results(lock, results, REDLOCK_MAX_NODES);
+    report_summary(results, count < REDLOCK_MAX_NODES ? count : REDLOCK_MAX_NODES, text,
+                   SUPERVISE_REASON_LEN);
+}
+
+/* Why a renewal has failed is asked here: the next one, which may never get an answer, replaces it.
+ */
 void supervise_on_event(void *context, redlock_lock *lock, redlock_event event)
 {
     struct wrapper *wrapper = context;
     int64_t deadline_ns = redlock_deadline_ns(lock);
+    char reason[SUPERVISE_REASON_LEN] = "";
 
+    if (event != REDLOCK_EVENT_RENEWED)
+        summarize(lock, reason);
     pthread_mutex_lock(&wrapper->mutex);
+    if (event == REDLOCK_EVENT_RENEWED || reason[0])
+        memcpy(wrapper->heard, reason, sizeof reason);
     if (deadline_ns > wrapper->hold_until_ns)
         deadline_ns = wrapper->hold_until_ns;
     if (wrapper->armed && event == REDLOCK_EVENT_RENEWED)
@@ -111,16 +130,13 @@ static const char *quoted_key(const struct wrapper *wrapper, char key[TEXT_QUOTE
     return text_quote(wrapper->args->key, wrapper->session->key_len, key);
 }
 
-/* Read when a renewal has failed: the next one, which may never get an answer, replaces it. */
 static void note_reason(struct wrapper *wrapper)
 {
-    redlock_node_result results[REDLOCK_MAX_NODES];
-    size_t count;
-
-    memset(results, 0, sizeof results);
-    count = redlock_node_results(wrapper->lock, results, REDLOCK_MAX_NODES);
-    report_summary(results, count < REDLOCK_MAX_NODES ? count : REDLOCK_MAX_NODES, wrapper->reason,
-                   sizeof wrapper->reason);
+    pthread_mutex_lock(&wrapper->mutex);
+    memcpy(wrapper->reason, wrapper->heard, sizeof wrapper->reason);
+    pthread_mutex_unlock(&wrapper->mutex);
+    if (!wrapper->reason[0])
+        summarize(wrapper->lock, wrapper->reason);
 }
 
 /* How many primaries may still fail: told when that changes. */

@@ -34,6 +34,7 @@ struct wrapper {
     int ended;                         /* status is valid */
     int status;                        /* exit status, or minus the signal it died of */
     char reason[SUPERVISE_REASON_LEN]; /* why renewal is failing; "" while it is not */
+    char heard[SUPERVISE_REASON_LEN];  /* the same as the library's thread has it: by the mutex */
     int margin;                        /* the last that was told */
     int lease_ended;                   /* the command was made to end */
     int guardian_failed;
