@@ -583,7 +583,7 @@ struct redlock__bytes *redlock__encode_mark(struct redlock__bytes *bytes, const 
 
 void redlock__bytes_free(struct redlock__bytes *bytes)
 {
-    if (bytes->heap != NULL)
+    if (bytes->heap != NULL) /* seldom: the call is spared */
         free(bytes->heap);
     bytes->heap = NULL;
     bytes->len = 0;

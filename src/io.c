@@ -164,52 +164,42 @@ static void send_output(struct redlock__io *io, struct redlock__node *node, uint
     }
 }
 
-/* Requests to a primary whose link is plain: nearly always it takes them at once. */
+/* Requests to a primary: nearly always to one whose link is plain, and which takes them at once. */
 static inline void send_requests(struct redlock__io *io, uint32_t i)
 {
     struct redlock__node *node = redlock__engine_node(io->engine, i);
     const struct link *link = &io->links[i];
+    bool plain = (io->plain >> i & 1) != 0;
     size_t len;
     const char *data = redlock__node_output(node, &len);
-    ssize_t sent;
-    int number;
 
-    if (len == 0 || link->blocked) {
+    if (plain && len > 0 && !link->blocked) {
+        ssize_t sent = send(link->fd, data, len, MSG_NOSIGNAL);
+
+        if (sent == (ssize_t)len) {
+            redlock__node_sent_all(node);
+            return;
+        }
         redlock__node_keep(node);
-        return;
+        if (sent > 0)
+            redlock__node_sent(node, (size_t)sent);
+        else
+            not_sent(io, i, errno);
     }
-    sent = send(link->fd, data, len, MSG_NOSIGNAL);
-    if (sent == (ssize_t)len) {
-        redlock__node_sent_all(node);
-        return;
-    }
-    number = sent < 0 ? errno : 0;
     redlock__node_keep(node);
-    if (sent > 0)
-        redlock__node_sent(node, (size_t)sent);
-    if (sent > 0 || number == EINTR)
-        send_output(io, node, i);
-    else
-        not_sent(io, i, number);
+    send_output(io, node, i); /* what is left, as far as it goes now */
 }
 
 /* All that the primaries were given to send, or as much as goes out now. Those that are behind come
  * last: a round ends with the others. */
 static void send_all(struct redlock__io *io, uint32_t primaries)
 {
-    uint32_t plain = primaries & (uint32_t)io->plain, others = primaries & ~plain;
-    uint32_t behind = plain & redlock__engine_see(io->engine)->behind;
+    uint32_t behind = primaries & redlock__engine_see(io->engine)->behind;
 
-    for (uint32_t rest = plain & ~behind; rest != 0; rest &= rest - 1)
+    for (uint32_t rest = primaries & ~behind; rest != 0; rest &= rest - 1)
         send_requests(io, redlock__first(rest));
     for (; behind != 0; behind &= behind - 1)
         send_requests(io, redlock__first(behind));
-    for (; others != 0; others &= others - 1) {
-        uint32_t i = redlock__first(others);
-
-        redlock__node_keep(redlock__engine_node(io->engine, i));
-        send_output(io, redlock__engine_node(io->engine, i), i);
-    }
     redlock__engine_sent(io->engine, primaries);
 }
 
